@@ -1,0 +1,61 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// epoch is a key of the lease whose mod revision every put is compared with. A
+// put whose reply was lost can land any time later; once the key has been
+// written again, it fails for ever.
+type epoch struct {
+	seen atomic.Int64 // the key's mod revision, 0 while it does not exist
+}
+
+func (l *Lease) epochKey() string {
+	return fmt.Sprintf("%s%%epoch/%x", l.cfg.Namespace, int64(l.id))
+}
+
+// Epoch returns the condition of a put that is made now.
+func (l *Lease) Epoch() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(l.epochKey()), "=", l.epoch.seen.Load())
+}
+
+// LearnEpoch reads the key, for one whose put found that it has moved.
+func (l *Lease) LearnEpoch(ctx context.Context) error {
+	return l.Try(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+		resp, err := l.cfg.Client.Get(ctx, l.epochKey())
+		if err != nil {
+			return nil, err
+		}
+		if len(resp.Kvs) > 0 {
+			l.epoch.advance(resp.Kvs[0].ModRevision)
+		}
+		return resp.Header, nil
+	})
+}
+
+// moveEpoch writes the key, which ends all puts that were sent before.
+func (l *Lease) moveEpoch(ctx context.Context) error {
+	return l.Try(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+		resp, err := l.cfg.Client.Put(ctx, l.epochKey(), "", clientv3.WithLease(l.id))
+		if err != nil {
+			return nil, err
+		}
+		l.epoch.advance(resp.Header.Revision)
+		return resp.Header, nil
+	})
+}
+
+func (e *epoch) advance(rev int64) {
+	for {
+		old := e.seen.Load()
+		if rev <= old || e.seen.CompareAndSwap(old, rev) {
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package lease
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+)
+
+// A Watch tells when to look at a key again: once it is in place, and at
+// whatever happens to the key after. It only speeds things up. One on a
+// half-open connection says nothing and does not know it, so whoever relies on
+// a key also reads it from time to time, and calls Deaf when that finds what
+// the watch should have told.
+//
+// It starts at no revision: etcd delivers a watch of the past from a loop that
+// runs every 100 ms.
+type Watch struct {
+	C <-chan struct{} // one poke is kept, more are merged
+
+	lease *Lease
+	mu    sync.Mutex
+	gen   int64              // guarded by mu
+	again context.CancelFunc // guarded by mu
+}
+
+// Watch watches key until ctx or the lease ends.
+func (l *Lease) Watch(ctx context.Context, key string) *Watch {
+	poke := make(chan struct{}, 1)
+	w := &Watch{C: poke, lease: l}
+	if !l.Go(func(over context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(over, cancel)()
+		w.run(ctx, key, poke)
+	}) {
+		poke <- struct{}{}
+	}
+	return w
+}
+
+func (w *Watch) run(ctx context.Context, key string, poke chan<- struct{}) {
+	tell := func() {
+		select {
+		case poke <- struct{}{}:
+		default:
+		}
+	}
+	for closed := 0; ctx.Err() == nil; closed++ {
+		once, cancel := context.WithCancel(ctx)
+		w.mu.Lock()
+		w.gen, w.again = w.lease.watchGen.Load(), cancel
+		gen := w.gen
+		w.mu.Unlock()
+		for resp := range w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), key, clientv3.WithCreatedNotify()) {
+			if resp.Err() == nil {
+				closed = 0
+			}
+			tell()
+		}
+		cancel()
+		tell()
+		if pause(ctx, w.lease.ttl, closed) != nil {
+			return
+		}
+	}
+}
+
+// onStream makes the client open a watch on the gen-th stream of the lease: it
+// shares a stream among watches whose metadata are the same.
+func (l *Lease) onStream(ctx context.Context, gen int64) context.Context {
+	ctx = clientv3.WithRequireLeader(ctx)
+	return metadata.AppendToOutgoingContext(ctx, "fencedlock-watch", strconv.FormatInt(gen, 10))
+}
+
+// Deaf moves this watch, and all that start from now on, to a new stream, which
+// the client opens on its next endpoint.
+func (w *Watch) Deaf() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lease.watchGen.CompareAndSwap(w.gen, w.gen+1)
+	if w.again != nil {
+		w.again()
+	}
+}
