@@ -1,0 +1,184 @@
+package guardtest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/fencedlock/fencedlock/guard"
+)
+
+// memory is a correct guard in memory; fault makes it break one promise.
+type memory struct {
+	fault string
+
+	mu    sync.Mutex
+	marks map[string]guard.Token // guarded by mu
+	data  map[string]string      // guarded by mu
+}
+
+func newMemory(fault string) Store {
+	m := &memory{fault: fault, marks: make(map[string]guard.Token), data: make(map[string]string)}
+	return Store{Sealer: m, Write: m.write, Read: m.read, Delete: m.delete, Restart: m.restart, LoseReply: m.loseReply}
+}
+
+func (m *memory) is(fault string) bool { return m.fault == fault }
+
+func (m *memory) key(resource string) string {
+	switch m.fault {
+	case "folds case":
+		return strings.ToLower(resource)
+	case "trims blanks":
+		return strings.TrimRight(resource, " ")
+	case "cuts names":
+		return resource[:min(len(resource), 255)]
+	}
+	return resource
+}
+
+// step does everything in one atomic step, unless it is told not to.
+func (m *memory) step(ctx context.Context, resource string, tok guard.Token, change func(key string)) error {
+	if err := ctx.Err(); err != nil && !m.is("ignores the context") {
+		return err
+	}
+	key := m.key(resource)
+	if tok <= 0 && m.is("takes zero for permission") {
+		change(key)
+		return nil
+	}
+	if err := guard.Check(resource, tok, 0); err != nil && !(m.is("takes any name") && guard.CheckResource(resource) != nil) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	highest := m.marks[key]
+	if m.is("checks before the step") || m.is("checks before the step at first use") && highest == 0 {
+		m.mu.Unlock()
+		for range 20 {
+			runtime.Gosched()
+		}
+		m.mu.Lock()
+	}
+	err := m.rule(resource, tok, highest)
+	if err == nil || m.is("writes what it refuses") {
+		change(key)
+	}
+	if err != nil {
+		return err
+	}
+	m.marks[key] = tok
+	return nil
+}
+
+func (m *memory) rule(resource string, tok, highest guard.Token) error {
+	stale := &guard.StaleError{Resource: resource, Token: tok, Highest: highest}
+	switch m.fault {
+	case "accepts lower tokens":
+		return nil
+	case "refuses equal tokens":
+		if tok <= highest {
+			return stale
+		}
+		return nil
+	case "compares floats":
+		if float64(tok) < float64(highest) {
+			return stale
+		}
+		return nil
+	case "compares texts":
+		if tok.String() < highest.String() && highest != 0 {
+			return stale
+		}
+		return nil
+	case "hides the mark":
+		if tok < highest {
+			return guard.ErrStale
+		}
+		return nil
+	case "reports another mark":
+		if tok < highest {
+			stale.Highest = tok
+			return stale
+		}
+		return nil
+	}
+	if tok < highest {
+		return stale
+	}
+	return nil
+}
+
+func (m *memory) write(ctx context.Context, resource string, tok guard.Token, value string) error {
+	return m.step(ctx, resource, tok, func(key string) {
+		if !m.is("loses writes") {
+			m.data[key] = value
+		}
+	})
+}
+
+func (m *memory) read(_ context.Context, resource string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.data[m.key(resource)], nil
+}
+
+func (m *memory) delete(ctx context.Context, resource string, tok guard.Token) error {
+	err := m.step(ctx, resource, tok, func(key string) { delete(m.data, key) })
+	if err == nil && m.is("deletes the mark") {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.marks, resource)
+	}
+	return err
+}
+
+func (m *memory) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	if m.is("does not seal") {
+		return guard.Check(resource, tok, 0)
+	}
+	return m.step(ctx, resource, tok, func(key string) {
+		if m.is("empties what it seals") {
+			delete(m.data, key)
+		}
+	})
+}
+
+func (m *memory) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	if err := ctx.Err(); err != nil && !m.is("ignores the context") {
+		return 0, err
+	}
+	if err := guard.CheckResource(resource); err != nil && !m.is("takes any name") {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tok, ok := m.marks[m.key(resource)]
+	if !ok && m.is("fails where nothing was marked") {
+		return 0, errors.New("no rows")
+	}
+	return tok, nil
+}
+
+func (m *memory) restart(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.is("forgets marks in a restart") {
+		clear(m.marks)
+	}
+	return nil
+}
+
+func (m *memory) loseReply(ctx context.Context, resource string, tok guard.Token, value string) error {
+	if err := m.write(ctx, resource, tok, value); err != nil {
+		return err
+	}
+	switch m.fault {
+	case "calls a lost reply a failure":
+		return errors.New("connection reset")
+	case "calls a lost reply stale":
+		return &guard.StaleError{Resource: resource, Token: tok, Highest: tok + 1}
+	}
+	return guard.ErrUnknown
+}
