@@ -1,0 +1,39 @@
+# make test is all that is needed: it looks after the servers that the tests want.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := test
+
+# Every go.mod of the repository; a test fails when one is missing here.
+MODULES := .
+
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Packages to test: make test PKG=./lock/...
+PKG := ./...
+
+.PHONY: setup test lint fmt tidy bench modules
+
+setup: ## say which servers the tests need and, on Debian as root, install them
+	scripts/setup
+
+test: ## all tests of all modules under the race detector
+	scripts/test "$(PKG)" $(MODULES)
+
+lint: ## what CI checks beside the tests
+	for m in $(MODULES); do ( cd $$m; echo "lint: $$m"; \
+		test -z "$$(gofmt -l . | tee /dev/stderr)"; \
+		go vet ./...; \
+		$(STATICCHECK) ./...; \
+		go mod tidy -diff ); done
+
+fmt:
+	gofmt -w .
+
+tidy:
+	for m in $(MODULES); do ( cd $$m; go mod tidy ); done
+
+bench: ## benchmarks beside the code, then the comparison with other libraries
+	go test -run '^$$' -bench . -benchmem ./guard/...
+	if [ -f integration/bench/go.mod ]; then cd integration/bench; go test -run '^$$' -bench . -benchmem -timeout 60m ./...; fi
+
+modules: ## print the list
+	@printf '%s\n' $(MODULES)
