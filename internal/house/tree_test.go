@@ -1,6 +1,7 @@
 package house
 
 import (
+	"bytes"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,6 +56,9 @@ func TestNoFileHoldsWhatDoesNotBelong(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p)))
 		if err != nil {
 			return err
+		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			return nil // a built program
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			for what, re := range forbidden {
