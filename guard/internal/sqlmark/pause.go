@@ -1,0 +1,24 @@
+package sqlmark
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// longestPause bounds the pause between two tries.
+const longestPause = 100 * time.Millisecond
+
+// Pause waits before the next of several tries, the first of which is 0: a random time of up to 2 ms, 4 ms and so on up to
+// 100 ms, so that those who met do not meet again. It returns early with ctx's error.
+func Pause(ctx context.Context, try int) error {
+	d := min(2*time.Millisecond<<min(try, 10), longestPause)
+	t := time.NewTimer(rand.N(d) + 1)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,104 @@
+package sqlmark
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Postgres has the statements for PostgreSQL 13 and later. All take the resource as $1, Raise and RaiseLimited the
+// token as $2.
+type Postgres struct {
+	// Schema are the statements that create the table, to be run in one transaction.
+	Schema []string
+	// Raise raises the mark. It returns one row if the token is accepted: the mark, and whether the row was written by
+	// the transaction itself, which is false inside a savepoint. No row means that the mark is higher; it keeps the
+	// row's lock all the same until the transaction ends.
+	Raise string
+	// RaiseLimited is Raise that also bounds how long the transaction may sit idle, in the same round trip.
+	RaiseLimited string
+	// Mark reads the mark, or the version under the empty name.
+	Mark string
+	// Lock makes one migration at a time run; it ends with the transaction.
+	Lock string
+}
+
+// NewPostgres returns the statements for a table. idle bounds a transaction's idle time in RaiseLimited, unless the
+// session has a stricter limit already.
+func NewPostgres(t Table, idle time.Duration) Postgres {
+	raise := func(more string) string {
+		// The upsert takes the row's lock in both branches, so the comparison sees the latest mark in every isolation
+		// level, or fails with 40001.
+		return fmt.Sprintf(`WITH raised AS (
+	INSERT INTO %s AS m (resource, token, checks) VALUES ($1, $2, 1)
+	ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, checks = m.checks + 1 WHERE m.token <= EXCLUDED.token
+	RETURNING m.token, m.xmin = pg_current_xact_id()::xid AS own
+) SELECT token, own%s FROM raised`, string(t), more)
+	}
+	limit := fmt.Sprintf(`, set_config('idle_in_transaction_session_timeout', CASE
+	WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN interval '1 ms' AND interval '%[1]d ms'
+	THEN current_setting('idle_in_transaction_session_timeout') ELSE '%[1]dms' END, true)`, idle.Milliseconds())
+	return Postgres{
+		Schema: []string{
+			fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
+	resource text COLLATE "C" NOT NULL PRIMARY KEY CHECK (octet_length(resource) <= 512),
+	token bigint NOT NULL CHECK (token > 0),
+	checks bigint NOT NULL
+)`, string(t)),
+			// The row of the empty name, which no resource can have, holds the version of the table.
+			fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(t), Version),
+		},
+		Raise:        raise(""),
+		RaiseLimited: raise(limit),
+		Mark:         fmt.Sprintf(`SELECT token FROM %s WHERE resource = $1`, string(t)),
+		Lock:         `SELECT pg_advisory_xact_lock(7308324465822425211)`, // any number, but the same in all releases
+	}
+}
+
+// SQLState returns the five characters of PostgreSQL's error code, "" if err carries none. Drivers' errors have a
+// method for it, among them those of pgx and lib/pq.
+func SQLState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// Retryable tells whether PostgreSQL has rolled the transaction back for a conflict that another try may not meet:
+// serialization_failure and deadlock_detected.
+func Retryable(err error) bool {
+	s := SQLState(err)
+	return s == "40001" || s == "40P01"
+}
+
+// RolledBack tells whether the error of a COMMIT proves that nothing was committed. Everything that it does not know
+// proves nothing: after a lost connection, a shutdown or a pooler's error, the commit may well have happened.
+func RolledBack(err error) bool {
+	switch s := SQLState(err); {
+	case s == "40003": // statement_completion_unknown
+		return false
+	case strings.HasPrefix(s, "40"), // transaction_rollback
+		strings.HasPrefix(s, "23"), // a deferred constraint
+		s == "P0001",               // a deferred trigger that raised
+		s == "25P03":               // ended before, by idle_in_transaction_session_timeout
+		return true
+	case s != "":
+		return false
+	}
+	// A COMMIT of a transaction with a failed statement is answered with ROLLBACK, which is no error of the server's.
+	// pgx and lib/pq make one of it, without a code.
+	for ; err != nil; err = errors.Unwrap(err) {
+		if m := err.Error(); m == "commit unexpectedly resulted in rollback" || m == "pq: Could not complete operation in a failed transaction" {
+			return true
+		}
+	}
+	return false
+}
+
+// MissingTable tells whether a statement failed because its table is not there: undefined_table, invalid_schema_name.
+func MissingTable(err error) bool {
+	s := SQLState(err)
+	return s == "42P01" || s == "3F000"
+}

@@ -1,0 +1,101 @@
+package sqlguard_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/guardtest"
+	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/pgtest"
+)
+
+// kvStore is the suite's view of a guarded table with a value for each resource.
+func kvStore(t *testing.T, db *sql.DB, g *sqlguard.Guard) guardtest.Store {
+	t.Helper()
+	mustExec(t, db, "CREATE TABLE kv (resource varchar(512) PRIMARY KEY, value text)")
+	return guardtest.Store{
+		Sealer: g,
+		Write: func(ctx context.Context, resource string, tok guard.Token, value string) error {
+			return g.Do(ctx, resource, tok, put(resource, value))
+		},
+		Read: func(ctx context.Context, resource string) (string, error) {
+			var v string
+			err := db.QueryRowContext(ctx, "SELECT value FROM kv WHERE resource = $1", resource).Scan(&v)
+			if errors.Is(err, sql.ErrNoRows) {
+				err = nil
+			}
+			return v, err
+		},
+		Delete: func(ctx context.Context, resource string, tok guard.Token) error {
+			return g.Do(ctx, resource, tok, doExec("DELETE FROM kv WHERE resource = $1", resource))
+		},
+	}
+}
+
+func put(resource, value string) func(context.Context, *sql.Tx) error {
+	return doExec("INSERT INTO kv VALUES ($1, $2) ON CONFLICT (resource) DO UPDATE SET value = excluded.value", resource, value)
+}
+
+func TestPostgresPassesTheSuite(t *testing.T) {
+	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
+		t.Run(level.String(), func(t *testing.T) {
+			pgtest.Shared(t)
+			var own *pgtest.Server // stopped by one check, so not the shared one
+			guardtest.Run(t, func(t *testing.T) guardtest.Store {
+				dsn := pgtest.Database(t)
+				if t.Name() == "TestPostgresPassesTheSuite/"+level.String()+"/Restart" {
+					own = pgtest.Start(t, false)
+					dsn = own.Database(t)
+				}
+				proxy, through := pgtest.NewProxy(t, dsn)
+				opts := &sqlguard.Options{Isolation: level}
+				db := openDB(t, "pgx", dsn)
+				s := kvStore(t, db, newGuard(t, db, sqlguard.Postgres, opts))
+				lossy := newGuard(t, openDB(t, "pgx", through), sqlguard.Postgres, opts)
+				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {
+					hit := proxy.Fail(pgtest.LoseReply)
+					err := lossy.Do(ctx, resource, tok, put(resource, value))
+					select {
+					case <-hit:
+					case <-time.After(10 * time.Second):
+						t.Error("no reply was lost")
+					}
+					return err
+				}
+				s.Restart = func(context.Context) error {
+					own.Kill()
+					own.Restart(t)
+					return nil
+				}
+				return s
+			})
+		})
+	}
+}
+
+func TestSQLitePassesTheSuite(t *testing.T) {
+	for _, params := range []string{
+		"_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)",
+		"_pragma=busy_timeout(10000)&_pragma=journal_mode(delete)&_pragma=synchronous(off)",
+	} {
+		t.Run(params, func(t *testing.T) {
+			guardtest.Run(t, func(t *testing.T) guardtest.Store {
+				dsn := sqliteDSN(t) + "?" + params
+				db := openDB(t, "sqlite", dsn)
+				s := kvStore(t, db, newGuard(t, db, sqlguard.SQLite, nil))
+				s.Restart = func(ctx context.Context) error {
+					// Every connection is closed, and new ones open the file.
+					db.SetMaxIdleConns(0)
+					db.SetMaxIdleConns(2)
+					return nil
+				}
+				s.Without = map[guardtest.Capability]string{guardtest.LoseReply: "the storage is in the process, there is no reply to lose"}
+				return s
+			})
+		})
+	}
+}

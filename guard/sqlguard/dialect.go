@@ -1,0 +1,72 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
+)
+
+// Dialect says which database a Guard talks to. The zero Dialect is none.
+type Dialect int
+
+// The dialects.
+const (
+	// Postgres is PostgreSQL, version 13 or later.
+	Postgres Dialect = iota + 1
+
+	// SQLite is SQLite, version 3.35 or later. Give each connection a busy timeout, and let transactions begin
+	// immediate (with modernc.org/sqlite: ?_txlock=immediate&_pragma=busy_timeout(5000)). Without the first, writers
+	// that meet get SQLITE_BUSY at once, and Do has only its retries. Without the second, a transaction of your own that
+	// reads before Check cannot wait for its turn at all; one that begins with Check can.
+	//
+	// SQLite bounds no transaction's time: a holder that is paused inside one blocks all writers of the file until it
+	// goes on or its process ends. Bound your own wait with the context.
+	SQLite
+)
+
+// String returns the dialect's name.
+func (d Dialect) String() string {
+	switch d {
+	case Postgres:
+		return "Postgres"
+	case SQLite:
+		return "SQLite"
+	}
+	return fmt.Sprintf("Dialect(%d)", int(d))
+}
+
+func (d Dialect) with(t sqlmark.Table) (dialect, error) {
+	switch d {
+	case Postgres:
+		return postgres{sqlmark.NewPostgres(t, idleLimit), t}, nil
+	case SQLite:
+		return sqlite{t}, nil
+	}
+	return nil, fmt.Errorf("sqlguard: %s is no dialect; use sqlguard.Postgres or sqlguard.SQLite", d)
+}
+
+// errSavepoint is found where a database can tell.
+var errSavepoint = errors.New("Check was called inside a savepoint, which could give up the mark and keep the writes; call it first in the transaction")
+
+// dialect is what the databases do differently.
+type dialect interface {
+	table() sqlmark.Table
+	schema() []string
+	// lockMigration makes migrations run one after the other, until the transaction ends.
+	lockMigration(ctx context.Context, tx *sql.Tx) error
+	// raise compares and raises the mark under the row's lock. It returns sql.ErrNoRows if the mark is higher. limited
+	// asks for a bound on the transaction's idle time, if the database has one.
+	raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error
+	// markStatement reads the mark of its only parameter, or the version under the empty name.
+	markStatement() string
+	hasIsolation(sql.IsolationLevel) bool
+	// retryable tells whether a transaction that was rolled back for err may pass if it is run again.
+	retryable(err error) bool
+	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
+	rolledBack(err error) bool
+	missingTable(err error) bool
+}

@@ -1,0 +1,118 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
+)
+
+// Do runs fn in a transaction that is guarded by tok: it begins one, passes [Guard.Check], calls fn and commits. Once it
+// has returned nil, everything fn did through tx is stored, and no transaction with a lower token passes any more.
+//
+// The error is one of these:
+//   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
+//   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
+//   - fn's own: rolled back;
+//   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
+//     lost before the reply: everything was stored, or nothing. Do never runs again then;
+//   - any other: rolled back, nothing was stored.
+//
+// After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction, and call Do again with
+// the same token and an fn that first looks for the id. The mark's row is locked from Check on, so fn does not run
+// before the earlier transaction has ended, and what it then reads is final. Highest alone does not tell, since a mark
+// does not say which of a holder's writes raised it.
+//
+// fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
+// Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, SQLite's SQLITE_BUSY,
+// also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
+// pool, ends neither the transaction nor its effects by statements of its own, and does not keep tx. When fn panics, the
+// transaction is rolled back, and the panic goes on.
+//
+// ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
+// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, unless the
+// session has a stricter limit: a holder that is paused inside fn, or that does something else for so long between two
+// statements, loses the transaction, and the next holder gets through.
+func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx *sql.Tx) error) (err error) {
+	ended := false
+	defer func() {
+		if !ended {
+			err = errors.New("sqlguard: fn did not return; its transaction was rolled back")
+		}
+		g.report(ctx, resource, tok, err)
+	}()
+	err = g.do(ctx, resource, tok, fn)
+	ended = true
+	return err
+}
+
+func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	if err := guard.Check(resource, tok, 0); err != nil {
+		return err
+	}
+	return g.transact(ctx, func(tx *sql.Tx) error {
+		if err := g.check(ctx, tx, resource, tok, true); err != nil {
+			return err
+		}
+		if err := fn(ctx, tx); err != nil {
+			return because(ctx, err)
+		}
+		return nil
+	})
+}
+
+// Seal implements [guard.Sealer]. It is Do without a function, with its errors; calling it again is harmless, also after
+// ErrUnknown.
+func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	return g.Do(ctx, resource, tok, func(context.Context, *sql.Tx) error { return nil })
+}
+
+// transact runs step in a transaction, and again while the database reports conflicts.
+func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx) error) error {
+	return g.retry(ctx, func() error { return g.attempt(ctx, step) })
+}
+
+// retry runs try until it succeeds or fails for good. An unknown outcome is one of the latter, whatever else it wraps.
+func (g *Guard) retry(ctx context.Context, try func() error) error {
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil || errors.Is(err, guard.ErrUnknown) || !g.d.retryable(err) {
+			return err
+		}
+		if n == g.opts.MaxRetries {
+			return fmt.Errorf("sqlguard: gave up after %d retries, nothing was stored: %w", n, err)
+		}
+		if sqlmark.Pause(ctx, n) != nil {
+			return because(ctx, err)
+		}
+	}
+}
+
+// attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
+func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx) error) error {
+	tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: g.opts.Isolation})
+	if err != nil {
+		return because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
+	}
+	// For errors and panics alike. Whether it works does not matter: what is not committed is not stored, and a
+	// connection that cannot roll back is closed by its driver.
+	defer func() { _ = tx.Rollback() }()
+	if err := step(tx); err != nil {
+		return err
+	}
+	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.
+	if ctx.Err() != nil {
+		return because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
+	}
+	err = tx.Commit()
+	switch {
+	case err == nil:
+		return nil
+	case g.d.rolledBack(err):
+		return because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
+	}
+	return because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
+}

@@ -1,0 +1,120 @@
+// Package sqlguard guards data in an SQL database: inside the transaction that writes, the mark of the resource is
+// compared with the writer's token and raised, and a writer with a lower token is refused. Works over database/sql.
+//
+//	g, err := sqlguard.New(db, sqlguard.Postgres, nil)
+//	err = g.Migrate(ctx)
+//	err = g.Do(ctx, resource, tok, func(ctx context.Context, tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 10 WHERE id = $1", id)
+//		return err
+//	})
+//
+// What it guarantees: once a transaction that passed with a token has committed, no transaction with a lower token
+// for the same resource passes, whatever pauses, retries or lost messages there are. The mark's row is locked from the
+// check to the end of the transaction, so guarded transactions of one resource run one after the other.
+//
+// What it does not: writes that do not pass Check or Do are not guarded. Marks are as durable as the data beside them,
+// and a failover to an asynchronous replica loses both. A token is no secret and gives no rights.
+//
+// It uses nothing but a row of a table inside one transaction, no state of a session, so it works behind poolers that
+// give each transaction another connection (PgBouncer's transaction mode). It works in every isolation level.
+//
+// Tested on PostgreSQL 15 with pgx, and on SQLite with modernc.org/sqlite. Needs PostgreSQL 13 or SQLite 3.35, and a
+// driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
+)
+
+// defaultRetries is with the pauses between them about one second.
+const defaultRetries = 20
+
+// Options are the choices of a Guard. The zero value of each field is its default.
+type Options struct {
+	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is 1 to
+	// 63 ASCII letters, digits and underscores, and is quoted as it stands, so upper case stays upper case. Name the
+	// schema where the search path may differ between programs: two tables are two sets of marks.
+	Table string
+
+	// Isolation is the isolation level of the transactions that Do begins; default is the database's own. PostgreSQL
+	// takes all of its levels. SQLite has only sql.LevelSerializable.
+	Isolation sql.IsolationLevel
+
+	// MaxRetries bounds how often Do and Seal run again after a conflict with another transaction; default 20, with
+	// random pauses of up to 100 ms between them. It cannot be negative.
+	MaxRetries int
+
+	// OnOutcome is called once at the end of each Do, Seal and Check with its arguments and the error it is about to
+	// return; for Check, nil means that the token was accepted, and the transaction goes on. It must return quickly:
+	// the caller waits. nil: nothing is called.
+	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
+}
+
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use.
+type Guard struct {
+	db   *sql.DB
+	d    dialect
+	opts Options
+}
+
+var _ guard.Sealer = (*Guard)(nil)
+
+// New returns a guard for db, which speaks d. It does no I/O: a missing table is the first call's error. The caller
+// closes db. nil Options are the defaults.
+func New(db *sql.DB, d Dialect, o *Options) (*Guard, error) {
+	if db == nil {
+		return nil, errors.New("sqlguard: db is nil")
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	g := &Guard{db: db, opts: *o}
+	table, err := sqlmark.ParseTable(o.Table)
+	if err != nil {
+		return nil, fmt.Errorf("sqlguard: Options.Table: %w", err)
+	}
+	if g.d, err = d.with(table); err != nil {
+		return nil, err
+	}
+	if !g.d.hasIsolation(o.Isolation) {
+		return nil, fmt.Errorf("sqlguard: Options.Isolation: %s does not have %q", d, o.Isolation)
+	}
+	switch {
+	case o.MaxRetries < 0:
+		return nil, fmt.Errorf("sqlguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, defaultRetries)
+	case o.MaxRetries == 0:
+		g.opts.MaxRetries = defaultRetries
+	}
+	return g, nil
+}
+
+// report hands an operation's outcome to the user.
+func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
+	if g.opts.OnOutcome != nil {
+		g.opts.OnOutcome(ctx, resource, tok, err)
+	}
+}
+
+// explain says what to do about errors of the guard's own statements, and adds why the context ended if it has: what
+// drivers return then does not always say so.
+func (g *Guard) explain(ctx context.Context, what string, err error) error {
+	if g.d.missingTable(err) {
+		return fmt.Errorf("sqlguard: %s: the table of marks is missing; call Migrate, or run the statements of Schema: %w", what, err)
+	}
+	return because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
+}
+
+func because(ctx context.Context, err error) error {
+	for _, reason := range []error{ctx.Err(), context.Cause(ctx)} {
+		if reason != nil && !errors.Is(err, reason) {
+			err = fmt.Errorf("%w (%w)", err, reason)
+		}
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// Schema returns the statements that Migrate runs, each ended by a semicolon, for those who keep their own migrations.
+// They change nothing when they are run again.
+func (g *Guard) Schema() string { return strings.Join(g.d.schema(), ";\n") + ";\n" }
+
+// Migrate creates the table of marks unless it is there. It may be called at every start, by several processes at once.
+// It needs the right to create tables only when there is something to create. It returns an error if the table is of a
+// version that this release does not know. ctx governs the call.
+func (g *Guard) Migrate(ctx context.Context) error {
+	var version int64
+	err := g.retry(ctx, func() (err error) {
+		version, err = g.version(ctx, g.db)
+		return err
+	})
+	switch {
+	case err != nil && !g.d.missingTable(err):
+		return g.explain(ctx, "migrate", err)
+	case err == nil && version != 0:
+		return g.checkVersion(version)
+	}
+	return g.transact(ctx, func(tx *sql.Tx) error {
+		if err := g.d.lockMigration(ctx, tx); err != nil {
+			return because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
+		}
+		for _, stmt := range g.d.schema() {
+			if _, err := tx.ExecContext(ctx, stmt); err != nil {
+				return because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
+			}
+		}
+		version, err := g.version(ctx, tx) // somebody else may have been first, with another version
+		if err != nil {
+			return g.explain(ctx, "migrate", err)
+		}
+		return g.checkVersion(version)
+	})
+}
+
+func (g *Guard) checkVersion(v int64) error {
+	if err := g.d.table().CheckVersion(v); err != nil {
+		return fmt.Errorf("sqlguard: %w", err)
+	}
+	return nil
+}
+
+// version returns 0 if the table has none.
+func (g *Guard) version(ctx context.Context, q queryer) (int64, error) {
+	tok, err := g.mark(ctx, q, "")
+	return int64(tok), err
+}

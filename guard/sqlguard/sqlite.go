@@ -1,0 +1,78 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
+)
+
+type sqlite struct{ name sqlmark.Table }
+
+func (s sqlite) table() sqlmark.Table { return s.name }
+
+func (s sqlite) schema() []string {
+	return []string{
+		fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
+	resource TEXT NOT NULL PRIMARY KEY COLLATE BINARY CHECK (typeof(resource) = 'text'),
+	token INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token > 0),
+	checks INTEGER NOT NULL
+)`, string(s.name)),
+		// The row of the empty name, which no resource can have, holds the version of the table.
+		fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(s.name), sqlmark.Version),
+	}
+}
+
+// lockMigration does nothing: writers of a file exclude each other.
+func (s sqlite) lockMigration(context.Context, *sql.Tx) error { return nil }
+
+// raise is a write, so a transaction that begins with it takes the file's write lock before it reads anything: it waits
+// for its turn under the busy timeout even if it began deferred, and never works on an old snapshot.
+func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, _ bool) error {
+	var mark int64
+	err := tx.QueryRowContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
+	ON CONFLICT (resource) DO UPDATE SET token = excluded.token, checks = checks + 1 WHERE token <= excluded.token
+	RETURNING token`, string(s.name)), resource, int64(tok)).Scan(&mark)
+	if err == nil && mark != int64(tok) {
+		err = fmt.Errorf("the mark was written as %d and is %d; something changes the table of marks", int64(tok), mark)
+	}
+	return err
+}
+
+func (s sqlite) markStatement() string {
+	return fmt.Sprintf(`SELECT token FROM %s WHERE resource = ?`, string(s.name))
+}
+
+func (s sqlite) hasIsolation(l sql.IsolationLevel) bool {
+	return l == sql.LevelDefault || l == sql.LevelSerializable
+}
+
+const (
+	sqliteBusy              = 5        // SQLITE_BUSY; the low byte of SQLITE_BUSY_SNAPSHOT and its other kinds
+	sqliteLockedSharedCache = 6 | 1<<8 // SQLITE_LOCKED_SHAREDCACHE: busy, between connections that share a cache
+)
+
+// retryable takes the code from modernc.org/sqlite's errors. Those of other drivers (mattn/go-sqlite3, ncruces) have no
+// such method, but all carry SQLite's own text.
+func (s sqlite) retryable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var e interface{ Code() int }
+	if errors.As(err, &e) {
+		return e.Code()&0xff == sqliteBusy || e.Code() == sqliteLockedSharedCache
+	}
+	return strings.Contains(err.Error(), "database is locked")
+}
+
+// rolledBack: a COMMIT that is busy has committed nothing, and drivers roll back then. Others, such as an error of the
+// disk, leave open what the next one to open the file will find.
+func (s sqlite) rolledBack(err error) bool { return s.retryable(err) }
+
+func (s sqlite) missingTable(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "no such table")
+}
