@@ -33,22 +33,25 @@ func (l *Lease) Err() error {
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.look()
+	return l.look()
+}
+
+// look ends the lease if its deadline has passed, and returns what is left. l.mu
+// is held.
+func (l *Lease) look() time.Duration {
 	if l.over != nil {
 		return 0
 	}
-	return l.deadline - l.now()
-}
-
-// look ends the lease if its deadline has passed. l.mu is held.
-func (l *Lease) look() {
-	if l.over == nil && l.now() >= l.deadline {
-		err := fmt.Errorf("%w: lease %x: etcd has not acknowledged a renewal in time (TTL %v)", ErrExpired, int64(l.id), l.ttl)
-		if l.failure != nil {
-			err = fmt.Errorf("%w: %w", err, l.failure)
-		}
-		l.endLocked(err)
+	left := l.deadline - l.now()
+	if left > 0 {
+		return left
 	}
+	err := fmt.Errorf("%w: lease %x: etcd has not acknowledged a renewal in time (TTL %v)", ErrExpired, int64(l.id), l.ttl)
+	if l.failure != nil {
+		err = fmt.Errorf("%w: %w", err, l.failure)
+	}
+	l.endLocked(err)
+	return 0
 }
 
 // end makes err the reason why the lease is over, unless there is one.

@@ -10,7 +10,8 @@ import (
 )
 
 // Final reports whether the same request would fail again however often it is
-// sent: the right is missing, the space is used up, the client is closed.
+// sent: the right is missing, the space is used up, the client is closed, or the
+// error is not one of a request at all.
 func Final(err error) bool {
 	switch {
 	case errors.Is(err, errClientClosed), errors.Is(err, rpctypes.ErrNoSpace), over(err):
@@ -18,7 +19,11 @@ func Final(err error) bool {
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
 		return false // the client fetches a new token for the next attempt
 	}
-	switch code(err) {
+	c, fromEtcd := code(err)
+	if !fromEtcd {
+		return true
+	}
+	switch c {
 	case codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented,
 		codes.NotFound, codes.AlreadyExists, codes.Unauthenticated, codes.DataLoss:
 		return true
@@ -47,16 +52,16 @@ func isLeaseNotFound(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
 }
 
-func code(err error) codes.Code {
+// code returns the status code of an error that a request came back with, and
+// whether it is one.
+func code(err error) (codes.Code, bool) {
 	var refused rpctypes.EtcdError
 	if errors.As(err, &refused) {
-		return refused.Code()
+		return refused.Code(), true
 	}
-	if s, ok := status.FromError(err); ok {
-		return s.Code()
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoAnswer) {
+		return codes.DeadlineExceeded, true
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return codes.DeadlineExceeded
-	}
-	return codes.Unknown
+	s, ok := status.FromError(err)
+	return s.Code(), ok
 }

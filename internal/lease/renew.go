@@ -30,7 +30,7 @@ func (s *stream) drop() {
 func (l *Lease) renewLoop(ctx context.Context) {
 	var s stream
 	defer s.drop()
-	timer := time.NewTimer(l.ttl / 3)
+	timer := time.NewTimer(max(0, l.Remaining()-(l.ttl*2/3-margin(l.ttl))))
 	defer timer.Stop()
 	for failures := 0; ; {
 		var waiter chan struct{}

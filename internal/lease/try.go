@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-var errClientClosed = errors.New("the etcd client is closed")
+var (
+	errClientClosed = errors.New("the etcd client is closed")
+	errNoAnswer     = errors.New("etcd has not answered in time")
+)
 
 // Try sends one request and waits for its reply until ctx or the lease ends or
 // the patience for one attempt is used up. send returns the reply's header; it
@@ -25,17 +29,17 @@ func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.Res
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	known, limit, sent := l.revision.Load(), l.patience.limit(), l.now()
-	attempt, cancel := context.WithTimeout(ctx, limit)
+	known, limit, sent := l.revision.Load(), l.patience.limit(), time.Now()
+	// A deadline would be sent along and cost the server a timer.
+	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if ctx != l.ctx {
-		defer context.AfterFunc(l.ctx, cancel)()
-	}
+	defer time.AfterFunc(limit, cancel).Stop()
+	defer context.AfterFunc(l.ctx, cancel)()
 	header, err := send(attempt)
 	if err != nil {
-		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, l.now()-sent) })
+		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, time.Since(sent)) })
 	}
-	l.patience.answered(l.now() - sent)
+	l.patience.answered(time.Since(sent))
 	if header.Revision < known {
 		l.end(fmt.Errorf("%w: lease %x: etcd answered at revision %d after it had been at %d: it was restored from a backup "+
 			"without raising the revision, or its members have diverged", ErrExpired, int64(l.id), header.Revision, known))
@@ -61,7 +65,7 @@ func (l *Lease) explain(ctx, attempt context.Context, err error, timedOut func()
 		return errClientClosed
 	case attempt.Err() != nil:
 		timedOut()
-		return fmt.Errorf("etcd at %v has not answered in time: %w", l.cfg.Client.Endpoints(), err)
+		return fmt.Errorf("%w (endpoints %v)", errNoAnswer, l.cfg.Client.Endpoints())
 	}
 	return err
 }

@@ -31,10 +31,11 @@ func (l *Lease) Watch(ctx context.Context, key string) *Watch {
 	poke := make(chan struct{}, 1)
 	w := &Watch{C: poke, lease: l}
 	if !l.Go(func(over context.Context) {
-		ctx, cancel := context.WithCancel(ctx)
+		// Not a child of ctx, whose metadata would open a stream of their own.
+		watching, cancel := context.WithCancel(over)
 		defer cancel()
-		defer context.AfterFunc(over, cancel)()
-		w.run(ctx, key, poke)
+		defer context.AfterFunc(ctx, cancel)()
+		w.run(watching, key, poke)
 	}) {
 		poke <- struct{}{}
 	}

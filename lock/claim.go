@@ -1,0 +1,198 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/internal/lease"
+)
+
+// A claim is one acquisition: a key in the queue of a lock, from the request
+// that puts it until it is surely gone.
+//
+// The key is written exactly once. A second write would lift its mod revision,
+// which is the token, above those of the waiters behind it, and a guard would
+// then refuse the next rightful holder. So a mod revision that changes means
+// that somebody else wrote the key, and the claim is lost.
+type claim struct {
+	lease  *lease.Lease
+	queue  *queue
+	name   string // for errors
+	key    string
+	number int    // of the key among the session's
+	value  string // of the key
+	nonce  string // in value
+
+	latePut bool              // a put of the key was not answered, so it may land later
+	rev     int64             // the key's mod revision
+	ahead   *mvccpb.KeyValue  // the key to wait for; nil: the lock is held
+	ctx     context.Context   // ends when the claim is lost or given up; made when rev is known
+	end     func(cause error) // ends ctx, once
+	passing func()            // gives up the local turn, once
+	stop    []func() bool     // timers and hooks to stop at the end
+}
+
+// newClaim registers a claim on the lock m. hasTurn tells that it has the local
+// turn, which ends with the claim.
+func newClaim(m *Mutex, q *queue, hasTurn bool) *claim {
+	value, nonce := newRecord(q.all.recordHead)
+	number := q.register(nonce)
+	c := &claim{
+		lease: m.lease, queue: q, name: m.name,
+		key:    fmt.Sprintf("%s%x-%d", q.prefix, int64(m.lease.ID()), number),
+		number: number, value: value, nonce: nonce,
+		passing: func() {},
+	}
+	if hasTurn {
+		c.passing = sync.OnceFunc(q.pass)
+	}
+	return c
+}
+
+// put sends the transaction that writes the key if guard conditions hold and the
+// epoch has not moved. An error that does not prove the opposite leaves a put
+// behind that may land any time later.
+func (c *claim) put(ctx context.Context, free clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	var resp *clientv3.TxnResponse
+	err := c.lease.Try(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+		var err error
+		resp, err = c.lease.Client().Txn(ctx).
+			If(free, c.lease.Epoch()).
+			Then(append([]clientv3.Op{clientv3.OpPut(c.key, c.value, clientv3.WithLease(c.lease.ID()))}, then...)...).
+			Else(otherwise...).
+			Commit()
+		if err != nil {
+			c.latePut = c.latePut || !lease.Certain(err)
+			return nil, err
+		}
+		return resp.Header, nil
+	})
+	return resp, err
+}
+
+// retryPut calls put until it has settled whether the key is there. When put has
+// neither done that nor failed, the key under the claim's name is looked at: it
+// may be the claim's own, put by an attempt whose reply was lost, or one of an
+// earlier claim, which is deleted and never adopted, since two holds must not
+// share a token. If there is none, the epoch has moved.
+func (c *claim) retryPut(ctx context.Context, put func() (settled bool, err error)) error {
+	return c.lease.Retry(ctx, func() error {
+		for {
+			if settled, err := put(); settled || err != nil {
+				return err
+			}
+			found, err := c.lease.Find(ctx, c.key)
+			switch {
+			case err != nil:
+				return err
+			case found == nil:
+				err = c.lease.LearnEpoch(ctx)
+			case nonceOf(found.Value) == c.nonce:
+				c.rev = found.ModRevision
+				return c.look(ctx)
+			default:
+				_, err = c.lease.Delete(ctx, c.key, found.ModRevision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// isLeftover reports whether kv is a key of this session that no acquisition
+// wants any more.
+func (c *claim) isLeftover(ctx context.Context, kv *mvccpb.KeyValue) (bool, error) {
+	if clientv3.LeaseID(kv.Lease) != c.lease.ID() {
+		return false, nil
+	}
+	found, err := c.lease.Find(ctx, string(kv.Key)) // kv has no value
+	return err == nil && found != nil && found.ModRevision == kv.ModRevision && !c.queue.wanted(found.Value), err
+}
+
+// live begins the claim's life in the queue. The context keeps the values of ctx
+// and carries the token.
+func (c *claim) live(ctx context.Context, resource string) {
+	inner, cancel := context.WithCancelCause(guard.NewContext(context.WithoutCancel(ctx), resource, guard.Token(c.rev)))
+	c.ctx = inner
+	c.end = func(cause error) {
+		cancel(cause)
+		c.passing()
+	}
+	c.stop = append(c.stop,
+		context.AfterFunc(c.lease.Context(), func() { c.end(lostBecause(c.name, c.lease.Err())) }),
+		// Short critical sections never pay for the watch.
+		time.AfterFunc(monitorDelay, func() { c.lease.Go(func(context.Context) { c.watchOwnKey() }) }).Stop)
+	if c.latePut {
+		// The retry that was answered settles this claim. The put that was not
+		// can still land after the claim is gone, so the epoch moves.
+		c.lease.Sweep(lease.Suspect{Key: c.key, Wanted: c.queue.wanted, LatePut: true})
+	}
+}
+
+// quiet ends all that would still start beside the claim; what runs ends with
+// ctx.
+func (c *claim) quiet() {
+	for _, stop := range c.stop {
+		stop()
+	}
+}
+
+// leave ends the claim when its key is surely gone.
+func (c *claim) leave() {
+	c.queue.forget(c.nonce)
+	c.gone()
+}
+
+func (c *claim) gone() {
+	c.queue.free(c.number)
+	c.queue.leave()
+}
+
+// abandon ends the claim when its key may be in etcd, or may still come there.
+// The sweeper deletes it; nobody waits for that. done may be nil.
+func (c *claim) abandon(done func()) {
+	c.quiet()
+	c.queue.forget(c.nonce)
+	s := lease.Suspect{Key: c.key, Rev: c.rev, Done: func() {
+		c.gone()
+		if done != nil {
+			done()
+		}
+	}}
+	if c.latePut || c.rev == 0 {
+		s.Rev, s.Wanted, s.LatePut = 0, c.queue.wanted, c.latePut
+	}
+	c.lease.Sweep(s)
+	c.passing()
+}
+
+// giveUp ends a claim that failed with err before it held the lock, and returns
+// err with the lock's name.
+func (c *claim) giveUp(err error) error {
+	if c.end != nil {
+		c.end(err)
+	}
+	if c.rev == 0 && !c.latePut {
+		c.quiet()
+		c.leave()
+		c.passing()
+	} else {
+		c.abandon(nil)
+	}
+	if errors.Is(err, errGone) {
+		return lostBecause(c.name, err)
+	}
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrLocked) {
+		return err // names the lock
+	}
+	return fmt.Errorf("lock: %q: %w", c.name, err)
+}

@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/guard"
+)
+
+// Do runs fn while it holds the lock, and gives the lock back when fn has
+// returned or panicked; a panic goes on. It is the form to prefer: the lock
+// cannot be forgotten, and Do waits for fn even when the lock is lost, so that
+// nothing of fn runs on unnoticed.
+//
+// fn's context is that of the hold, see [Held.Context], and ends with ctx as
+// well. fn should return soon after it has ended, and pass h.Resource() and
+// h.Token(), or its context, to a guard with every write.
+//
+// The error says whether fn ran. If it did not, the error is that of
+// [Mutex.Lock]. If it did, it wraps what fn returned, and [ErrLost] when the lock
+// was lost before fn had returned, even if fn returned nil: what was written
+// without a guard may then have corrupted what another holder wrote, while
+// guarded writes that were accepted stand. A release that is not confirmed is
+// [ErrUnconfirmed]. When a guard refused the token although the lock is still
+// held, the error says which faults can cause that.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *Held) error) error {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return fmt.Errorf("lock: fn was not run: %w", err)
+	}
+	fnCtx, cancel := context.WithCancelCause(h.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+
+	returned := false
+	defer func() {
+		if !returned { // a panic, or runtime.Goexit
+			_ = h.Unlock()
+		}
+	}()
+	err = fn(fnCtx, h)
+	returned = true
+	return h.finish(ctx, err)
+}
+
+// finish releases the lock after fn, and tells what is to be said of both.
+func (h *Held) finish(ctx context.Context, fnErr error) error {
+	blame := h.blame(ctx, fnErr)
+	lost := h.Err()
+	unlockErr := h.Unlock()
+	if lost == nil && errors.Is(unlockErr, ErrLost) {
+		lost = unlockErr
+	}
+	name := h.claim.name
+	switch {
+	case lost != nil && !errors.Is(lost, ErrReleased):
+		lost = fmt.Errorf("the lock was lost while fn ran (guarded writes that were accepted stand): %w", lost)
+		if fnErr != nil {
+			return fmt.Errorf("lock: %q: fn ran and failed: %w; %w", name, fnErr, lost)
+		}
+		return fmt.Errorf("lock: %q: fn ran: %w", name, lost)
+	case fnErr != nil && blame != nil:
+		return fmt.Errorf("lock: %q: fn ran and failed: %w; %w", name, fnErr, blame)
+	case fnErr != nil:
+		return fmt.Errorf("lock: %q: fn ran and failed: %w", name, fnErr)
+	case unlockErr != nil:
+		return fmt.Errorf("lock: %q: fn ran: %w", name, unlockErr)
+	}
+	return nil
+}
+
+// blame finds out why a guard refused the token of a lock that is held.
+func (h *Held) blame(ctx context.Context, fnErr error) error {
+	var stale *guard.StaleError
+	if !errors.As(fnErr, &stale) || stale.Token != h.Token() || h.Err() != nil {
+		return nil
+	}
+	c := h.claim
+	found, err := c.lease.Find(ctx, c.key)
+	if err != nil || found == nil || found.ModRevision != c.rev {
+		return nil // the lock is lost after all, or etcd cannot be asked
+	}
+	return fmt.Errorf("token %d is stale although the lock is held: tokens went back (etcd restored from a backup without "+
+		"--bump-revision, or two etcd clusters lock %q), or another lock guards %[2]q too", int64(h.Token()), stale.Resource)
+}
