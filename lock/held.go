@@ -15,9 +15,6 @@ var (
 	// its session is over, its key was deleted or overwritten, or its time was
 	// up. The error found wraps it and says which, and wraps
 	// [session.ErrExpired], [session.ErrClosed] or [ErrMaxHold] where that was it.
-	//
-	// [session.ErrExpired]: https://pkg.go.dev/github.com/fencedlock/fencedlock/session#ErrExpired
-	// [session.ErrClosed]: https://pkg.go.dev/github.com/fencedlock/fencedlock/session#ErrClosed
 	ErrLost = errors.New("lock: lost")
 
 	// ErrReleased is why a lock is not held any more after Unlock.
