@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,18 +155,32 @@ func TestProxyDelaysEachDirectionAsALineNotAsAThrottle(t *testing.T) {
 func TestProxyHoldDeliversLaterWhatWasSentInSilence(t *testing.T) {
 	addr, got := echo(t)
 	p := etcdtest.StartProxy(t, addr)
-	c := dial(t, p.Addr())
-	c.send("before")
-	c.want("before")
-	wantArrival(t, got, "before")
+	c, idle := dial(t, p.Addr()), dial(t, p.Addr())
+	for _, x := range []*caller{c, idle} {
+		x.send("before")
+		x.want("before")
+		wantArrival(t, got, "before")
+	}
 	p.Hold(etcdtest.Requests)
 	c.send("late")
 	c.wantSilence()
-	c.Close() // the end of the connection is held too
+	c.Close() // the end of a connection is held too
+	idle.Close()
 	wantNoArrival(t, got)
 	p.Heal()
-	wantArrival(t, got, "late")
-	wantArrival(t, got, "EOF")
+	var arrived []string
+	for range 3 {
+		select {
+		case s := <-got:
+			arrived = append(arrived, s)
+		case <-time.After(5 * time.Second):
+			t.Fatalf("the server got only %q", arrived)
+		}
+	}
+	slices.Sort(arrived)
+	if want := []string{"EOF", "EOF", "late"}; !slices.Equal(arrived, want) {
+		t.Errorf("the server got %q, want %q", arrived, want)
+	}
 }
 
 func TestProxyBlackHoleIsSilentAndNeverDelivers(t *testing.T) {
