@@ -137,13 +137,13 @@ func TestProxyDelaysEachDirectionAsALineNotAsAThrottle(t *testing.T) {
 			time.Sleep(time.Millisecond) // so that they travel one by one
 		}
 		c.want("x")
-		if first := time.Since(begin); first < want || first > want+d/2 {
-			t.Errorf("%b: the first came back after %v, want %v", dir, first, want)
+		if first := time.Since(begin); first < want {
+			t.Errorf("%b: the first came back after %v, want at least %v", dir, first, want)
 		}
 		for range n - 1 {
 			c.want("x")
 		}
-		if all := time.Since(begin); all > want+d {
+		if all := time.Since(begin); all > n*d/2 {
 			t.Errorf("%b: all %d came back after %v: throttled", dir, n, all)
 		}
 	}
@@ -237,7 +237,13 @@ func TestProxyCutResetsAndRefuseKeepsOut(t *testing.T) {
 	c.want("b")
 	p.Refuse()
 	c.wantReset()
-	dial(t, p.Addr()).wantReset()
+	// The reset may come before the dialler knows that it is connected.
+	if refused, err := net.Dial("tcp", p.Addr()); err == nil {
+		t.Cleanup(func() { refused.Close() })
+		(&caller{t: t, Conn: refused, r: bufio.NewReader(refused)}).wantReset()
+	} else if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("dial while refusing: %v", err)
+	}
 	p.Heal()
 	c = dial(t, p.Addr())
 	c.send("c")
