@@ -4,10 +4,10 @@ SHELL := bash
 .DEFAULT_GOAL := test
 
 # Every go.mod of the repository; a test fails when one is missing here.
-MODULES := .
+MODULES := . integration/bench
 
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Packages to test: make test PKG=./lock/...
+# Packages to test; some of one module: make test PKG=./lock/... MODULES=.
 PKG := ./...
 
 .PHONY: setup test lint fmt tidy bench modules
@@ -33,7 +33,7 @@ tidy:
 
 bench: ## benchmarks beside the code, then the comparison with other libraries
 	go test -run '^$$' -bench . -benchmem ./guard/...
-	if [ -f integration/bench/go.mod ]; then cd integration/bench; go test -run '^$$' -bench . -benchmem -timeout 60m ./...; fi
+	cd integration/bench; go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 
 modules: ## print the list
 	@printf '%s\n' $(MODULES)
