@@ -82,8 +82,11 @@ func (l *Lease) ask(ctx context.Context) (sent, granted time.Duration, err error
 			l.patience.answered(took)
 			return sent, time.Duration(resp.TTL) * time.Second, nil
 		}
-		if uncertain && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) {
-			return l.take(ctx) // an attempt before this one was granted
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) {
+			// A request before this one was granted. It need not be one of ours:
+			// the client repeats grants by itself when a connection breaks. That
+			// another process drew the same 63 bits is not to be expected.
+			return l.take(ctx)
 		}
 		l.patience.failed(limit, took)
 		err = clientv3.ContextError(attempt, err)
