@@ -159,6 +159,19 @@ func TestSwallowedMarkIsNotCalledStale(t *testing.T) {
 	}
 }
 
+// A mark that is stored otherwise than written guards nothing.
+func TestChangedMarkIsAnError(t *testing.T) {
+	db := openPostgres(t)
+	g := newGuard(t, db, sqlguard.Postgres, nil)
+	mustExec(t, db,
+		"CREATE FUNCTION lower() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.token := 1; RETURN NEW; END'",
+		"CREATE TRIGGER lower BEFORE INSERT OR UPDATE ON fencedlock_marks FOR EACH ROW EXECUTE FUNCTION lower()")
+	err := g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { t.Error("fn ran"); return nil })
+	if err == nil || errors.Is(err, guard.ErrStale) || !strings.Contains(err.Error(), "something changes the table of marks") {
+		t.Errorf("Do = %v; want an error about the table", err)
+	}
+}
+
 // A mark that is there and cannot be one must not count as "never marked".
 func TestDamagedMarkIsAnError(t *testing.T) {
 	db := openSQLite(t)

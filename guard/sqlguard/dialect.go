@@ -3,7 +3,6 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -48,9 +47,6 @@ func (d Dialect) with(t sqlmark.Table) (dialect, error) {
 	}
 	return nil, fmt.Errorf("sqlguard: %s is no dialect; use sqlguard.Postgres or sqlguard.SQLite", d)
 }
-
-// errSavepoint is found where a database can tell.
-var errSavepoint = errors.New("Check was called inside a savepoint, which could give up the mark and keep the writes; call it first in the transaction")
 
 // dialect is what the databases do differently.
 type dialect interface {

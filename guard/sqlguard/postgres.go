@@ -3,7 +3,6 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -29,24 +28,19 @@ func (p postgres) lockMigration(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error {
-	var (
-		mark  int64
-		own   bool
-		limit string
-		err   error
-	)
+	statement := p.Raise
 	if limited {
-		err = tx.QueryRowContext(ctx, p.RaiseLimited, resource, int64(tok)).Scan(&mark, &own, &limit)
-	} else {
-		err = tx.QueryRowContext(ctx, p.Raise, resource, int64(tok)).Scan(&mark, &own)
+		statement = p.RaiseLimited
 	}
-	switch {
+	res, err := tx.ExecContext(ctx, statement, resource, int64(tok))
+	if err != nil {
+		return sqlmark.Explain(err)
+	}
+	switch n, err := res.RowsAffected(); {
 	case err != nil:
 		return err
-	case mark != int64(tok): // a trigger or rule on the table
-		return fmt.Errorf("the mark was written as %d and is %d; something changes the table of marks", int64(tok), mark)
-	case !own:
-		return errSavepoint
+	case n == 0:
+		return sql.ErrNoRows
 	}
 	return nil
 }

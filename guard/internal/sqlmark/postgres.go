@@ -12,9 +12,9 @@ import (
 type Postgres struct {
 	// Schema are the statements that create the table, to be run in one transaction.
 	Schema []string
-	// Raise raises the mark. It returns one row if the token is accepted: the mark, and whether the row was written by
-	// the transaction itself, which is false inside a savepoint. No row means that the mark is higher; it keeps the
-	// row's lock all the same until the transaction ends.
+	// Raise raises the mark. It affects one row if the token is accepted. None means that the mark is higher, and is to be
+	// looked at; the row's lock is kept all the same until the transaction ends. Its result is of no use, so that it can
+	// be executed instead of queried, which costs database/sql less; what must not be fails it, see [Explain].
 	Raise string
 	// RaiseLimited is Raise that also bounds how long the transaction may sit idle, in the same round trip.
 	RaiseLimited string
@@ -29,12 +29,12 @@ type Postgres struct {
 func NewPostgres(t Table, idle time.Duration) Postgres {
 	raise := func(more string) string {
 		// The upsert takes the row's lock in both branches, so the comparison sees the latest mark in every isolation
-		// level, or fails with 40001.
-		return fmt.Sprintf(`WITH raised AS (
-	INSERT INTO %s AS m (resource, token, checks) VALUES ($1, $2, 1)
-	ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, checks = m.checks + 1 WHERE m.token <= EXCLUDED.token
-	RETURNING m.token, m.xmin = pg_current_xact_id()::xid AS own
-) SELECT token, own%s FROM raised`, string(t), more)
+		// level, or fails with 40001. A row that is not of the transaction itself was written inside a savepoint. The
+		// cast to int is how plain SQL raises an error.
+		return fmt.Sprintf(`INSERT INTO %s AS m (resource, token, checks) VALUES ($1, $2, 1)
+ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, checks = m.checks + 1 WHERE m.token <= EXCLUDED.token
+RETURNING (CASE WHEN m.token <> $2 THEN '%s' WHEN m.xmin <> pg_current_xact_id()::xid THEN '%s' ELSE '0' END)::int%s`,
+			string(t), markChanged, inSavepoint, more)
 	}
 	limit := fmt.Sprintf(`, set_config('idle_in_transaction_session_timeout', CASE
 	WHEN current_setting('idle_in_transaction_session_timeout')::interval BETWEEN interval '1 ms' AND interval '%[1]d ms'
@@ -54,6 +54,24 @@ func NewPostgres(t Table, idle time.Duration) Postgres {
 		Mark:         fmt.Sprintf(`SELECT token FROM %s WHERE resource = $1`, string(t)),
 		Lock:         `SELECT pg_advisory_xact_lock(7308324465822425211)`, // any number, but the same in all releases
 	}
+}
+
+// What Raise says inside the error that it raises.
+const (
+	inSavepoint = "fencedlock: check inside a savepoint"
+	markChanged = "fencedlock: mark changed"
+)
+
+// Explain returns what is behind an error of Raise, or err itself.
+func Explain(err error) error {
+	switch {
+	case SQLState(err) != "22P02": // invalid_text_representation
+	case strings.Contains(err.Error(), inSavepoint):
+		return fmt.Errorf("it was called inside a savepoint, which could give up the mark and keep the writes; call it first in the transaction: %w", err)
+	case strings.Contains(err.Error(), markChanged):
+		return fmt.Errorf("the mark was not stored as it was written; something changes the table of marks: %w", err)
+	}
+	return err
 }
 
 // SQLState returns the five characters of PostgreSQL's error code, "" if err carries none. Drivers' errors have a
