@@ -59,7 +59,7 @@ func (l *Lease) grant(ctx context.Context) error {
 		l.ttl, l.deadline = granted, sent+granted-margin(granted)
 		left := l.deadline - l.now()
 		if left >= granted*2/3 || n > 0 && left > 0 {
-			l.patience = newPatience(granted)
+			l.patience.fit(granted)
 			return nil
 		}
 		sent, granted, err = l.take(ctx)

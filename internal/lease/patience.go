@@ -12,14 +12,22 @@ import (
 // answer, so it starts at a sixth of the lease. Where the network is slow it
 // grows, to half a lease at most: else no attempt would ever succeed.
 type patience struct {
-	least, most time.Duration
-
-	mu  sync.Mutex
-	now time.Duration // guarded by mu
+	mu          sync.Mutex
+	least, most time.Duration // guarded by mu
+	now         time.Duration // guarded by mu
 }
 
 func newPatience(ttl time.Duration) *patience {
 	return &patience{least: ttl / 6, most: ttl / 2, now: ttl / 6}
+}
+
+// fit is for a lease that turned out to be of another length; what was learned
+// from the replies so far stays.
+func (p *patience) fit(ttl time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.least, p.most = ttl/6, ttl/2
+	p.now = min(max(p.now, p.least), p.most)
 }
 
 func (p *patience) limit() time.Duration {

@@ -15,6 +15,7 @@ import (
 // the next attempt can go to another endpoint.
 type stream struct {
 	rpc    pb.Lease_LeaseKeepAliveClient
+	ctx    context.Context
 	cancel context.CancelFunc
 }
 
@@ -104,13 +105,19 @@ func (l *Lease) renew(ctx context.Context, s *stream) error {
 func (l *Lease) exchange(ctx context.Context, s *stream, limit time.Duration) (*pb.LeaseKeepAliveResponse, error) {
 	if s.cancel == nil {
 		// A member without a leader cannot renew, so it is to say so at once.
-		ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(ctx))
+		s.ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(ctx))
 	}
 	timer := time.AfterFunc(limit, s.cancel)
-	defer timer.Stop()
+	resp, err := l.sendAndReceive(s)
+	if !timer.Stop() && err != nil && ctx.Err() == nil {
+		err = l.noAnswer()
+	}
+	return resp, err
+}
+
+func (l *Lease) sendAndReceive(s *stream) (_ *pb.LeaseKeepAliveResponse, err error) {
 	if s.rpc == nil {
-		var err error
-		if s.rpc, err = l.remote.LeaseKeepAlive(ctx); err != nil {
+		if s.rpc, err = l.remote.LeaseKeepAlive(s.ctx); err != nil {
 			return nil, err
 		}
 	}

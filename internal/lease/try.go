@@ -29,7 +29,7 @@ func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.Res
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	known, limit, sent := l.revision.Load(), l.patience.limit(), time.Now()
+	known, limit, sent := l.revision.Load(), l.patience.limit(), l.now()
 	// A deadline would be sent along and cost the server a timer.
 	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,9 +37,9 @@ func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.Res
 	defer context.AfterFunc(l.ctx, cancel)()
 	header, err := send(attempt)
 	if err != nil {
-		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, time.Since(sent)) })
+		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, l.now()-sent) })
 	}
-	l.patience.answered(time.Since(sent))
+	l.patience.answered(l.now()-sent)
 	if header.Revision < known {
 		l.end(fmt.Errorf("%w: lease %x: etcd answered at revision %d after it had been at %d: it was restored from a backup "+
 			"without raising the revision, or its members have diverged", ErrExpired, int64(l.id), header.Revision, known))
@@ -65,9 +65,13 @@ func (l *Lease) explain(ctx, attempt context.Context, err error, timedOut func()
 		return errClientClosed
 	case attempt.Err() != nil:
 		timedOut()
-		return fmt.Errorf("%w (endpoints %v)", errNoAnswer, l.cfg.Client.Endpoints())
+		return l.noAnswer()
 	}
 	return err
+}
+
+func (l *Lease) noAnswer() error {
+	return fmt.Errorf("%w (endpoints %v)", errNoAnswer, l.cfg.Client.Endpoints())
 }
 
 // Pause waits before attempt n is repeated, n from 0. It returns an error when
