@@ -180,13 +180,16 @@ func start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// Close stops all members and removes their data. It is idempotent. Clients should be closed before.
+// Close stops all members and removes their data; nothing of them is left running. It is idempotent. Clients should be closed before.
 func (c *Cluster) Close() error {
 	var wg sync.WaitGroup
 	for _, m := range c.members {
 		wg.Go(m.Stop)
 	}
 	wg.Wait()
+	for _, m := range c.members {
+		m.proxy.Close()
+	}
 	if err := os.RemoveAll(c.dir); err != nil {
 		return fmt.Errorf("etcdtest: %w", err)
 	}

@@ -9,35 +9,42 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 )
 
-func TestOneMemberIsReadySoonAndLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	begin := time.Now()
-	c, err := etcdtest.New(t.Context(), &etcdtest.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("ready after %v", time.Since(begin))
-	client, err := c.NewClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, client, "a", "1")
-	// An open watch must not slow the stop down.
-	<-client.Watch(t.Context(), "a", clientv3.WithCreatedNotify())
-	begin = time.Now()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if d := time.Since(begin); d > 3*time.Second {
-		t.Errorf("closing took %v", d)
-	}
-	client.Close()
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+func TestClusterIsReadySoonAndLeavesNothing(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		before := goleak.IgnoreCurrent()
+		dir := t.TempDir()
+		begin := time.Now()
+		c, err := etcdtest.New(t.Context(), &etcdtest.Options{Members: members, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d members: ready after %v", members, time.Since(begin))
+		client, err := c.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, client, "a", "1")
+		// An open watch must not slow the stop down.
+		ctx, cancel := context.WithCancel(t.Context())
+		<-client.Watch(ctx, "a", clientv3.WithCreatedNotify())
+		begin = time.Now()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d > 3*time.Second {
+			t.Errorf("%d members: closing took %v", members, d)
+		}
+		cancel()
+		client.Close()
+		goleak.VerifyNone(t, before)
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	}
 }
 

@@ -23,8 +23,9 @@ type Member struct {
 	cluster  *Cluster
 	name     string
 	client   url.URL
-	peer     url.URL
-	initial  string // the cluster's members in etcd's notation
+	peer     url.URL // where it listens for other members
+	proxy    *Proxy  // what other members know instead, see newMembers
+	initial  string  // the cluster's members in etcd's notation
 	dir      string
 	opts     Options
 	lifeline sync.Mutex // held while starting and stopping
@@ -34,7 +35,9 @@ type Member struct {
 	rpc  []*grpc.Server // of the current run; guarded by mu
 }
 
-// newMembers picks names and ports, and starts nothing.
+// newMembers picks names and ports. Members are not started, but proxies are: members talk to each other through them,
+// since etcd leaves connections between members open for seconds after both have stopped, and only cutting them in the
+// middle ends them.
 func newMembers(c *Cluster, o Options) ([]*Member, error) {
 	ports, err := freePorts(2 * o.Members)
 	if err != nil {
@@ -44,9 +47,9 @@ func newMembers(c *Cluster, o Options) ([]*Member, error) {
 	if o.TLS {
 		scheme = "https"
 	}
-	members := make([]*Member, o.Members)
-	initial := make([]string, o.Members)
-	for i := range members {
+	var members []*Member
+	var initial []string
+	for i := range o.Members {
 		name := fmt.Sprintf("m%d", i)
 		m := &Member{
 			cluster: c,
@@ -56,7 +59,14 @@ func newMembers(c *Cluster, o Options) ([]*Member, error) {
 			dir:     filepath.Join(c.dir, name),
 			opts:    o,
 		}
-		members[i], initial[i] = m, name+"="+m.peer.String()
+		if m.proxy, err = NewProxy(m.peer.String()); err != nil {
+			return members, err
+		}
+		// A starting member asks the others whether they know it, and waits two seconds for one that listens and does not
+		// answer yet; being refused costs nothing.
+		m.proxy.Refuse()
+		members = append(members, m)
+		initial = append(initial, name+"="+m.proxy.Endpoint())
 	}
 	for _, m := range members {
 		m.initial = strings.Join(initial, ",")
@@ -88,7 +98,8 @@ func (m *Member) config() *embed.Config {
 	cfg.Dir = m.dir
 	cfg.InitialCluster = m.initial
 	cfg.InitialClusterToken = filepath.Base(m.cluster.dir)
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{m.peer}, []url.URL{m.peer}
+	cfg.ListenPeerUrls = []url.URL{m.peer}
+	cfg.AdvertisePeerUrls = []url.URL{{Scheme: m.peer.Scheme, Host: m.proxy.Addr()}}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{m.client}, []url.URL{m.client}
 	// With a listener of its own for HTTP, gRPC has the client port to itself: no protocol sniffing, and no HTTP server
 	// that waits for connections when the member stops.
@@ -125,6 +136,7 @@ func (m *Member) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("etcdtest: starting member %s: %w", m.name, err)
 	}
+	m.proxy.Heal()
 	var rpc []*grpc.Server
 	select {
 	case s := <-serving:
@@ -164,6 +176,7 @@ func (m *Member) stop() {
 		s.Stop()
 	}
 	e.Server.HardStop()
+	m.proxy.Refuse()
 	e.Close()
 }
 
