@@ -109,13 +109,10 @@ func (c *claim) retryPut(ctx context.Context, put func() (settled bool, err erro
 }
 
 // isLeftover reports whether kv is a key of this session that no acquisition
-// wants any more.
-func (c *claim) isLeftover(ctx context.Context, kv *mvccpb.KeyValue) (bool, error) {
-	if clientv3.LeaseID(kv.Lease) != c.lease.ID() {
-		return false, nil
-	}
-	found, err := c.lease.Find(ctx, string(kv.Key)) // kv has no value
-	return err == nil && found != nil && found.ModRevision == kv.ModRevision && !c.queue.wanted(found.Value), err
+// wants any more. A key without a nonce is not the session's, even on its lease:
+// etcd's own mutex may have been given that.
+func (c *claim) isLeftover(kv *mvccpb.KeyValue) bool {
+	return clientv3.LeaseID(kv.Lease) == c.lease.ID() && nonceOf(kv.Value) != "" && !c.queue.wanted(kv.Value)
 }
 
 // live begins the claim's life in the queue. The context keeps the values of ctx

@@ -173,11 +173,7 @@ func (c *claim) seize(ctx context.Context) error {
 		if len(found) == 0 || string(found[0].Key) == c.key {
 			return false, nil
 		}
-		leftover, err := c.isLeftover(ctx, found[0])
-		if err != nil {
-			return false, err
-		}
-		if leftover {
+		if c.isLeftover(found[0]) {
 			_, err := c.lease.Delete(ctx, string(found[0].Key), found[0].ModRevision)
 			return false, err
 		}

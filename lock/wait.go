@@ -10,8 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// youngestTwo reads the last keys of a queue, without their values.
-var youngestTwo = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(2), clientv3.WithKeysOnly(),
+// youngestTwo reads the last keys of a queue. It needs their values, and their
+// leases, which etcd does not tell with keys only.
+var youngestTwo = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(2),
 	clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)}
 
 // enqueue puts the claim's key at the end of the queue. When it returns nil, the
@@ -64,18 +65,16 @@ func (c *claim) wait(ctx context.Context) error {
 			return fmt.Errorf("the key %q is ahead in the queue and has no lease, so it would block for ever; "+
 				"no lock wrote it that way: find out who did, and delete it", ahead.Key)
 		}
-		err := c.lease.Retry(ctx, func() error {
-			leftover, err := c.isLeftover(ctx, ahead)
-			if err != nil || !leftover {
-				return err
-			}
-			// The sweeper is after it, too.
-			if _, err := c.lease.Delete(ctx, string(ahead.Key), ahead.ModRevision); err != nil {
-				return err
-			}
-			return c.look(ctx)
-		})
-		if err == nil && c.ahead == ahead {
+		var err error
+		if c.isLeftover(ahead) {
+			err = c.lease.Retry(ctx, func() error {
+				// The sweeper is after it, too.
+				if _, err := c.lease.Delete(ctx, string(ahead.Key), ahead.ModRevision); err != nil {
+					return err
+				}
+				return c.look(ctx)
+			})
+		} else {
 			err = c.waitFor(ctx, string(ahead.Key), ahead.ModRevision)
 		}
 		if err != nil {
