@@ -43,17 +43,14 @@ func put(resource, value string) func(context.Context, *sql.Tx) error {
 func TestPostgresPassesTheSuite(t *testing.T) {
 	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
-			pgtest.Shared(t)
-			var own *pgtest.Server // stopped by one check, so not the shared one
+			// One check kills the server, so it is not the shared one.
+			own := pgtest.Start(t, false)
+			dsn := own.Database(t)
 			guardtest.Run(t, func(t *testing.T) guardtest.Store {
-				dsn := pgtest.Database(t)
-				if t.Name() == "TestPostgresPassesTheSuite/"+level.String()+"/Restart" {
-					own = pgtest.Start(t, false)
-					dsn = own.Database(t)
-				}
 				proxy, through := pgtest.NewProxy(t, dsn)
 				opts := &sqlguard.Options{Isolation: level}
 				db := openDB(t, "pgx", dsn)
+				mustExec(t, db, "DROP TABLE IF EXISTS kv, fencedlock_marks")
 				s := kvStore(t, db, newGuard(t, db, sqlguard.Postgres, opts))
 				lossy := newGuard(t, openDB(t, "pgx", through), sqlguard.Postgres, opts)
 				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {

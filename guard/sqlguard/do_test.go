@@ -108,7 +108,7 @@ func conflictOf(t *testing.T, b backend) error {
 
 // A holder that is paused inside the transaction must not block the next one until it wakes up.
 func TestHolderPausedInsideDoIsCutOff(t *testing.T) {
-	dsn := pgtest.Database(t)
+	dsn := pgtest.Schema(t)
 	// A stricter limit of the session's own stays, which spares this test five seconds.
 	db := openDB(t, "pgx", dsn+"&idle_in_transaction_session_timeout=200")
 	g := newGuard(t, db, sqlguard.Postgres, nil)
@@ -143,7 +143,7 @@ func TestHolderPausedInsideDoIsCutOff(t *testing.T) {
 func TestDoLimitsIdleTimeForItsTransactionOnly(t *testing.T) {
 	const show = "SHOW idle_in_transaction_session_timeout"
 	for _, c := range []struct{ session, inside string }{{"0", "5s"}, {"3600000", "5s"}, {"5001", "5s"}, {"1500", "1500ms"}, {"5000", "5s"}} {
-		db := openDB(t, "pgx", pgtest.Database(t)+"&idle_in_transaction_session_timeout="+c.session)
+		db := openDB(t, "pgx", pgtest.Schema(t)+"&idle_in_transaction_session_timeout="+c.session)
 		db.SetMaxOpenConns(1)
 		before := value[string](t, db, show)
 		g := newGuard(t, db, sqlguard.Postgres, nil)

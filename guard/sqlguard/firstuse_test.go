@@ -23,7 +23,7 @@ func TestTwoHoldersMeetWhereNothingWasMarked(t *testing.T) {
 				g := newGuard(t, db, b.dialect, &sqlguard.Options{Isolation: level})
 				mustExec(t, db, "CREATE TABLE log (id "+b.serial+" PRIMARY KEY, resource text, token bigint)")
 				outcomes := make(map[string]int)
-				for i := range 150 {
+				for i := range 60 {
 					r := fmt.Sprintf("r%d", i)
 					var wg sync.WaitGroup
 					start := make(chan struct{})

@@ -117,7 +117,7 @@ func (r race) run(t *testing.T, write func(ctx context.Context, tok guard.Token)
 	)
 	for range 8 {
 		wg.Go(func() {
-			for range 25 {
+			for range 15 {
 				switch err := write(t.Context(), guard.Token(next.Add(1))); {
 				case err == nil:
 					accepted.Add(1)

@@ -51,7 +51,7 @@ func openDB(t testing.TB, driver, dsn string) *sql.DB {
 
 func openPostgres(t testing.TB) *sql.DB {
 	t.Helper()
-	return openDB(t, "pgx", pgtest.Database(t))
+	return openDB(t, "pgx", pgtest.Schema(t))
 }
 
 func openSQLite(t testing.TB) *sql.DB {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
@@ -50,6 +51,7 @@ func TestTableNamesStandAsGiven(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		db := b.open(t)
 		if b.dialect == sqlguard.Postgres {
+			db = openDB(t, "pgx", pgtest.Database(t)) // a schema of that name is for this test alone
 			mustExec(t, db, `CREATE SCHEMA "Other"`)
 		}
 		for _, table := range []string{"", "select", "Marks", "_", strings.Repeat("a", 63), "Other.marks"} {

@@ -2,6 +2,7 @@ package sqlguard_test
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -31,7 +32,7 @@ func TestGuardLeavesNothingInASessionThatAPoolerSharesOut(t *testing.T) {
 		guardtest.Run(t, func(t *testing.T) guardtest.Store {
 			mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks")
 			db := openDB(t, "pgx", pgtest.NewPooler(t, dsn, sessions))
-			g := newGuard(t, db, sqlguard.Postgres, nil)
+			g := newGuard(t, db, sqlguard.Postgres, &sqlguard.Options{Isolation: sql.LevelRepeatableRead})
 			s := kvStore(t, db, g)
 			s.Without = map[guardtest.Capability]string{
 				guardtest.Restart:   "tried without the pooler",

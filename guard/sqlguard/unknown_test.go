@@ -30,7 +30,7 @@ func TestLostCommitReplyIsUnknownAndNeverReplayed(t *testing.T) {
 		{"the request is late", pgtest.DelayRequest, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dsn := pgtest.Database(t)
+			dsn := pgtest.Schema(t)
 			direct := openDB(t, "pgx", dsn)
 			mustExec(t, direct, "CREATE TABLE account (n int)", "INSERT INTO account VALUES (0)", "CREATE TABLE done (id text PRIMARY KEY)")
 			proxy, through := pgtest.NewProxy(t, dsn)
@@ -95,7 +95,7 @@ func waitForLock(t *testing.T, db *sql.DB) {
 
 // A driver says "bad connection" after the server has committed; database/sql takes that for an invitation to try again.
 func TestBadConnectionAtCommitIsNoInvitationToReplay(t *testing.T) {
-	cfg, err := pgx.ParseConfig(pgtest.Database(t))
+	cfg, err := pgx.ParseConfig(pgtest.Schema(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestProxyLosesWhatItSays(t *testing.T) {
 		stored bool
 	}{{"reply", pgtest.LoseReply, true}, {"request", pgtest.LoseRequest, false}, {"delayed request", pgtest.DelayRequest, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			dsn := pgtest.Database(t)
+			dsn := pgtest.Schema(t)
 			exec1(t, dsn, "CREATE TABLE x (n int)")
 			p, through := pgtest.NewProxy(t, dsn)
 			conn, err := pgx.Connect(t.Context(), through)

@@ -37,6 +37,7 @@ type Server struct {
 	leash  io.Closer // closed by us or by our death: the reaper cleans up
 	cmd    *exec.Cmd
 	exited chan struct{}
+	was    bool // it has been up, so its port is known to others
 	names  atomic.Int64
 }
 
@@ -173,11 +174,15 @@ func (s *Server) tryUp(deadline time.Time) error {
 	for {
 		err := s.ping()
 		if err == nil {
+			s.was = true
 			return nil
 		}
 		select {
 		case <-exited:
-			s.port, s.cmd = 0, nil
+			s.cmd = nil
+			if !s.was {
+				s.port = 0
+			}
 			text, _ := os.ReadFile(log.Name())
 			return fmt.Errorf("pgtest: postgres ended: %w\n%s", err, text)
 		case <-time.After(10 * time.Millisecond):
@@ -265,12 +270,8 @@ func (s *Server) end(sig os.Signal) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop()
-	port := s.port
 	if err := s.up(); err != nil {
 		t.Fatal(err)
-	}
-	if s.port != port {
-		t.Fatalf("pgtest: port %d was taken by somebody else meanwhile", port)
 	}
 }
 

@@ -42,6 +42,7 @@ func TestServerKeepsItsDataOverRestartAndCrash(t *testing.T) {
 func TestDatabaseIsFreshForEachTest(t *testing.T) {
 	for range 2 {
 		exec1(t, pgtest.Database(t), "CREATE TABLE x (n int)")
+		exec1(t, pgtest.Schema(t), "CREATE TABLE x (n int)")
 	}
 }
 

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 )
@@ -27,6 +28,23 @@ func Shared(t testing.TB) *Server {
 func Database(t testing.TB) string {
 	t.Helper()
 	return Shared(t).Database(t)
+}
+
+// Schema returns the connection string of an empty schema on the shared server, for this test alone: a search path in a
+// database that others use too. It is there in a hundredth of the time that a database takes.
+func Schema(t testing.TB) string {
+	t.Helper()
+	s := Shared(t)
+	name := fmt.Sprintf("s%d", s.names.Add(1))
+	if err := s.exec("CREATE SCHEMA " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.exec("DROP SCHEMA " + name + " CASCADE"); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.DSN("postgres") + "&search_path=" + name
 }
 
 type runner interface{ Run() int }
