@@ -1,0 +1,156 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// jobVariable makes this program a worker: it holds the job.
+const jobVariable = "QUICKSTART_JOB"
+
+// patience is how long a worker may take for one step. The longest is B's wait for the end of A's lease.
+const patience = 15 * time.Second
+
+// event is what a worker tells about one step, as a line of JSON on its standard output.
+type event struct {
+	Step string
+	Text string
+}
+
+func workerMain(encoded string) error {
+	var j job
+	if err := json.Unmarshal([]byte(encoded), &j); err != nil {
+		return fmt.Errorf("%s is set, and holds no job: %w", jobVariable, err)
+	}
+	out := json.NewEncoder(os.Stdout)
+	return work(context.Background(), j, func(step, format string, args ...any) {
+		if err := out.Encode(event{step, fmt.Sprintf(format, args...)}); err != nil {
+			exit(err) // the stage is gone
+		}
+	})
+}
+
+// process is a worker that runs this program in a process of its own.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+	stdin  io.WriteCloser
+	stderr bytes.Buffer
+	events chan event // closed when the process has ended
+	err    error      // how it ended; set before events is closed
+}
+
+// start runs a worker until its end, until end is called, or until ctx ends.
+func start(ctx context.Context, j job) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{name: j.Name, cmd: exec.CommandContext(ctx, program), cancel: cancel, events: make(chan event, 10)}
+	p.cmd.Env = append(os.Environ(), jobVariable+"="+string(encoded))
+	p.cmd.Stderr = &p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("worker %s did not start: %w", j.Name, err)
+	}
+	go p.read(stdout)
+	return p, nil
+}
+
+func (p *process) read(stdout io.Reader) {
+	defer close(p.events)
+	for in := json.NewDecoder(stdout); ; {
+		var e event
+		if err := in.Decode(&e); err != nil {
+			if waitErr := p.cmd.Wait(); waitErr != nil {
+				err = fmt.Errorf("%w: %s", waitErr, bytes.TrimSpace(p.stderr.Bytes()))
+			}
+			p.err = err
+			return
+		}
+		p.events <- e
+	}
+}
+
+// end kills the worker if it still runs, stopped or not, and returns when it is gone.
+func (p *process) end() {
+	p.cancel()
+	for range p.events {
+	}
+}
+
+// next returns what the worker tells next.
+func (p *process) next(ctx context.Context) (event, error) {
+	select {
+	case e, ok := <-p.events:
+		if !ok {
+			return e, p.endedEarly()
+		}
+		return e, nil
+	case <-time.After(patience):
+		return event{}, fmt.Errorf("worker %s has told nothing for %v", p.name, patience)
+	case <-ctx.Done():
+		return event{}, context.Cause(ctx)
+	}
+}
+
+func (p *process) endedEarly() error {
+	return fmt.Errorf("worker %s ended too early: %w", p.name, p.err)
+}
+
+// wait returns nil when the worker has ended as it should.
+func (p *process) wait(ctx context.Context) error {
+	e, err := p.next(ctx)
+	if err == nil {
+		return fmt.Errorf("worker %s should have been done, and told: %s", p.name, e.Text)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (p *process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("sending %v to worker %s: %w", s, p.name, err)
+	}
+	return nil
+}
+
+// goOn lets the worker make its write.
+func (p *process) goOn() error {
+	select {
+	case _, ok := <-p.events:
+		if !ok {
+			return p.endedEarly()
+		}
+	default:
+	}
+	if _, err := io.WriteString(p.stdin, "go on\n"); err != nil {
+		return fmt.Errorf("telling worker %s to go on: %w", p.name, err)
+	}
+	return nil
+}
