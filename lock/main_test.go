@@ -47,6 +47,14 @@ func (s served) Run() int {
 // patient is how long a test waits for what should happen at once.
 const patient = 20 * time.Second
 
+// rounds returns n, or a fifth of it where each round is slow.
+func rounds(n int) int {
+	if raceDetector || testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // namespace returns a prefix that only this test uses and that must be empty when it has ended.
 func namespace(t testing.TB) string {
 	t.Helper()

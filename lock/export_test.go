@@ -1,0 +1,17 @@
+package lock
+
+// LocalWaiters returns how many goroutines of the session have the turn in the queue of m or wait for it.
+func LocalWaiters(m *Mutex) int {
+	qs := queuesOf(m.lease)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.byPrefix[m.prefix]
+	if q == nil {
+		return 0
+	}
+	n := q.line.Len()
+	if q.taken {
+		n++
+	}
+	return n
+}
