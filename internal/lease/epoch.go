@@ -25,18 +25,21 @@ func (l *Lease) Epoch() clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(l.epochKey()), "=", l.epoch.seen.Load())
 }
 
-// LearnEpoch reads the key, for one whose put found that it has moved.
+// LearnEpoch reads the key, for one whose put found that it has moved. A key that
+// somebody has deleted is written anew: puts that were sent before there was one
+// could land again.
 func (l *Lease) LearnEpoch(ctx context.Context) error {
-	return l.Try(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
-		resp, err := l.cfg.Client.Get(ctx, l.epochKey())
-		if err != nil {
-			return nil, err
-		}
-		if len(resp.Kvs) > 0 {
-			l.epoch.advance(resp.Kvs[0].ModRevision)
-		}
-		return resp.Header, nil
-	})
+	found, err := l.Find(ctx, l.epochKey())
+	switch {
+	case err != nil:
+		return err
+	case found != nil:
+		l.epoch.advance(found.ModRevision)
+		return nil
+	case l.epoch.seen.Load() == 0:
+		return nil // it was not the epoch that had moved
+	}
+	return l.moveEpoch(ctx)
 }
 
 // moveEpoch writes the key, which ends all puts that were sent before.
