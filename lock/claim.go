@@ -155,19 +155,17 @@ func (c *claim) gone() {
 }
 
 // abandon ends the claim when its key may be in etcd, or may still come there.
-// The sweeper deletes it; nobody waits for that. done may be nil.
-func (c *claim) abandon(done func()) {
+// The sweeper deletes it; nobody waits for that. done is told whether it has, or
+// the session was over before; it may be nil.
+func (c *claim) abandon(done func(gone bool)) {
 	c.quiet()
 	c.queue.forget(c.nonce)
-	s := lease.Suspect{Key: c.key, Rev: c.rev, Done: func() {
+	s := lease.Suspect{Key: c.key, Rev: c.rev, Wanted: c.queue.wanted, LatePut: c.latePut, Done: func(settled bool) {
 		c.gone()
 		if done != nil {
-			done()
+			done(settled)
 		}
 	}}
-	if c.latePut || c.rev == 0 {
-		s.Rev, s.Wanted, s.LatePut = 0, c.queue.wanted, c.latePut
-	}
 	c.lease.Sweep(s)
 	c.passing()
 }

@@ -15,3 +15,11 @@ func LocalWaiters(m *Mutex) int {
 	}
 	return n
 }
+
+// Entered returns how many goroutines and keys need the queue of h.
+func Entered(h *Held) int {
+	q := h.claim.queue
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	return q.users
+}

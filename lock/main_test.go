@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +106,18 @@ func mustUnlock(t testing.TB, h *lock.Held) {
 	if err := h.Unlock(); err != nil {
 		t.Fatalf("Unlock: %v", err)
 	}
+}
+
+// silenceRenewals lets renewals of all sessions to come get lost while the returned value is true.
+func silenceRenewals(f *etcdtest.Faults) *atomic.Bool {
+	silent := new(atomic.Bool)
+	f.Stream("LeaseKeepAlive", -1, etcdtest.StreamHook{Send: func(context.Context, any) error {
+		if silent.Load() {
+			return etcdtest.ErrSkip
+		}
+		return nil
+	}})
+	return silent
 }
 
 // outcome is what a call of Lock came back with.

@@ -15,10 +15,10 @@ const unlockBound = 5 * time.Second
 
 // unlock is the state of giving a lock back.
 type unlock struct {
-	mu    sync.Mutex    // held while a call waits for etcd
-	begun bool          // guarded by mu
-	err   error         // of the calls after; guarded by mu
-	swept chan struct{} // closed when the sweeper is done with the key; nil if it never got it; guarded by mu
+	mu    sync.Mutex // held while a call waits for etcd
+	begun bool       // guarded by mu
+	err   error      // of the calls after; guarded by mu
+	swept chan bool  // gets one value when the sweeper is done with the key; nil if it never got it; guarded by mu
 }
 
 // Unlock ends Context with [ErrReleased], then deletes the lock's key if it is
@@ -69,15 +69,20 @@ func (h *Held) release() error {
 	defer cancel()
 	defer time.AfterFunc(unlockBound, cancel).Stop()
 	err := c.delete(ctx)
-	if err == nil || errors.Is(err, ErrLost) {
+	if err == nil {
 		c.leave()
+		return nil
+	}
+	if errors.Is(err, ErrLost) {
+		c.abandon(nil) // what somebody else wrote under the key's name would block all others
 		return err
 	}
 	if ctx.Err() != nil && c.lease.Err() == nil {
 		err = fmt.Errorf("etcd has not answered within %v", unlockBound)
 	}
-	h.unlock.swept = make(chan struct{})
-	c.abandon(func() { close(h.unlock.swept) })
+	swept := make(chan bool, 1)
+	h.unlock.swept = swept
+	c.abandon(func(gone bool) { swept <- gone })
 	return fmt.Errorf("%w: %q: %w", ErrUnconfirmed, c.name, err)
 }
 
@@ -99,14 +104,18 @@ func (c *claim) delete(ctx context.Context) error {
 // awaitSweeper waits for the end of a release that was not confirmed.
 // h.unlock.mu is held.
 func (h *Held) awaitSweeper() error {
-	timer := time.NewTimer(min(h.claim.lease.Remaining(), unlockBound))
+	if h.unlock.swept == nil {
+		return h.unlock.err
+	}
+	timer := time.NewTimer(unlockBound)
 	defer timer.Stop()
 	select {
-	case <-h.unlock.swept:
-		if err := h.claim.lease.Err(); err != nil {
-			return fmt.Errorf("%w: %q: %w", ErrUnconfirmed, h.claim.name, err)
+	case gone := <-h.unlock.swept:
+		if gone {
+			return nil
 		}
-		return nil
+		h.unlock.swept = nil // nothing more will come
+		return fmt.Errorf("%w: %q: %w", ErrUnconfirmed, h.claim.name, h.claim.lease.Err())
 	case <-timer.C:
 		return h.unlock.err
 	}

@@ -12,8 +12,9 @@ import (
 type Suspect struct {
 	Key string
 
-	// Rev is the mod revision to delete. With 0, whatever the key holds is
-	// deleted unless Wanted says that its value belongs to someone.
+	// Rev is the mod revision that the key had, 0 if that is not known. If it has
+	// another one by now, it is deleted unless Wanted says that its value belongs
+	// to someone.
 	Rev    int64
 	Wanted func(value []byte) bool
 
@@ -21,9 +22,9 @@ type Suspect struct {
 	// still land: the epoch moves before the key is looked at.
 	LatePut bool
 
-	// Done is called once the key is surely gone, or wanted, or the lease is
-	// over; it may be nil.
-	Done func()
+	// Done is called once the key is surely gone, or wanted, with true, or the
+	// lease is over, with false; it may be nil.
+	Done func(settled bool)
 }
 
 // sweeper deletes suspects in the background until that has surely happened or
@@ -88,7 +89,7 @@ func (l *Lease) sweepBatch(ctx context.Context, batch []Suspect) (left []Suspect
 		if err != nil && l.Err() == nil {
 			left, last = append(left, s), err
 		} else if s.Done != nil {
-			s.Done()
+			s.Done(err == nil)
 		}
 	}
 	return left, last
@@ -104,14 +105,15 @@ func (l *Lease) sweepOne(ctx context.Context, s *Suspect, moved *bool) error {
 		*moved = true
 	}
 	s.LatePut = false
-	rev := s.Rev
-	if rev == 0 {
-		found, err := l.Find(ctx, s.Key)
-		if err != nil || found == nil || s.Wanted != nil && s.Wanted(found.Value) {
+	if s.Rev != 0 {
+		if deleted, err := l.Delete(ctx, s.Key, s.Rev); err != nil || deleted {
 			return err
 		}
-		rev = found.ModRevision
 	}
-	_, err := l.Delete(ctx, s.Key, rev)
+	found, err := l.Find(ctx, s.Key)
+	if err != nil || found == nil || s.Wanted(found.Value) {
+		return err
+	}
+	_, err = l.Delete(ctx, s.Key, found.ModRevision)
 	return err
 }
