@@ -2,9 +2,10 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -28,9 +29,7 @@ func open(ctx context.Context, cfg Config, remote pb.LeaseClient) (*Lease, error
 		cfg:    cfg,
 		remote: remote,
 		now:    clock.From(ctx),
-		// The lease has a number of our own choice: a grant whose reply was lost
-		// can be asked for again, and revoked if nobody wants it any more.
-		id:       clientv3.LeaseID(rand.Int64N(1<<63-1) + 1),
+		id:       newID(),
 		ttl:      cfg.TTL,
 		patience: newPatience(cfg.TTL),
 		renewNow: make(chan chan struct{}),
@@ -47,6 +46,16 @@ func open(ctx context.Context, cfg Config, remote pb.LeaseClient) (*Lease, error
 	}
 	l.start()
 	return l, nil
+}
+
+// newID chooses the lease's number, so that a grant whose reply was lost can be
+// asked for again, and revoked if nobody wants it any more. It comes from the
+// system: copies of a virtual machine that was saved while it ran have the same
+// math/rand, and would share the lease.
+func newID() clientv3.LeaseID {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return clientv3.LeaseID(max(1, binary.BigEndian.Uint64(b[:])>>1))
 }
 
 // grant gets the lease and sets the first deadline, counted from the sending of

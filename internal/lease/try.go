@@ -39,7 +39,7 @@ func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.Res
 	if err != nil {
 		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, l.now()-sent) })
 	}
-	l.patience.answered(l.now()-sent)
+	l.patience.answered(l.now() - sent)
 	if header.Revision < known {
 		l.end(fmt.Errorf("%w: lease %x: etcd answered at revision %d after it had been at %d: it was restored from a backup "+
 			"without raising the revision, or its members have diverged", ErrExpired, int64(l.id), header.Revision, known))
