@@ -41,43 +41,52 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *Held) er
 	}()
 	err = fn(fnCtx, h)
 	returned = true
-	return h.finish(ctx, err)
+	return h.finish(err)
 }
 
 // finish releases the lock after fn, and tells what is to be said of both.
-func (h *Held) finish(ctx context.Context, fnErr error) error {
-	blame := h.blame(ctx, fnErr)
+func (h *Held) finish(fnErr error) error {
+	blame := h.blame(fnErr)
 	lost := h.Err()
 	unlockErr := h.Unlock()
-	if lost == nil && errors.Is(unlockErr, ErrLost) {
-		lost = unlockErr
+	if lost == nil || errors.Is(lost, ErrReleased) { // the latter: by fn
+		lost = nil
+		if errors.Is(unlockErr, ErrLost) {
+			lost = unlockErr
+		}
+	}
+	var also error
+	switch {
+	case lost != nil:
+		also = fmt.Errorf("the lock was lost while fn ran (guarded writes that were accepted stand): %w", lost)
+	case blame != nil && unlockErr != nil:
+		also = fmt.Errorf("%w; %w", blame, unlockErr)
+	case blame != nil:
+		also = blame
+	default:
+		also = unlockErr
 	}
 	name := h.claim.name
 	switch {
-	case lost != nil && !errors.Is(lost, ErrReleased):
-		lost = fmt.Errorf("the lock was lost while fn ran (guarded writes that were accepted stand): %w", lost)
-		if fnErr != nil {
-			return fmt.Errorf("lock: %q: fn ran and failed: %w; %w", name, fnErr, lost)
-		}
-		return fmt.Errorf("lock: %q: fn ran: %w", name, lost)
-	case fnErr != nil && blame != nil:
-		return fmt.Errorf("lock: %q: fn ran and failed: %w; %w", name, fnErr, blame)
+	case fnErr != nil && also != nil:
+		return fmt.Errorf("lock: %q: fn ran and failed: %w; %w", name, fnErr, also)
 	case fnErr != nil:
 		return fmt.Errorf("lock: %q: fn ran and failed: %w", name, fnErr)
-	case unlockErr != nil:
-		return fmt.Errorf("lock: %q: fn ran: %w", name, unlockErr)
+	case also != nil:
+		return fmt.Errorf("lock: %q: fn ran: %w", name, also)
 	}
 	return nil
 }
 
-// blame finds out why a guard refused the token of a lock that is held.
-func (h *Held) blame(ctx context.Context, fnErr error) error {
+// blame finds out why a guard refused the token of a lock that is held. The end
+// of the caller's context does not hide that.
+func (h *Held) blame(fnErr error) error {
 	var stale *guard.StaleError
 	if !errors.As(fnErr, &stale) || stale.Token != h.Token() || h.Err() != nil {
 		return nil
 	}
 	c := h.claim
-	found, err := c.lease.Find(ctx, c.key)
+	found, err := c.lease.Find(c.ctx, c.key)
 	if err != nil || found == nil || found.ModRevision != c.rev {
 		return nil // the lock is lost after all, or etcd cannot be asked
 	}
