@@ -21,14 +21,16 @@ const openBound = 10 * time.Second
 
 // Open asks for a lease and starts to keep it alive. ctx bounds the call only.
 func Open(ctx context.Context, cfg Config) (*Lease, error) {
-	return open(ctx, cfg, clientv3.RetryLeaseClient(cfg.Client))
+	// Not clientv3.RetryLeaseClient, which repeats up to a hundred times what is
+	// Unavailable, every 25 ms: attempts are counted, limited and spaced here.
+	return open(ctx, cfg, pb.NewLeaseClient(cfg.Client.ActiveConnection()))
 }
 
 func open(ctx context.Context, cfg Config, remote pb.LeaseClient) (*Lease, error) {
 	l := &Lease{
-		cfg:    cfg,
-		remote: remote,
-		now:    clock.From(ctx),
+		cfg:      cfg,
+		remote:   remote,
+		now:      clock.From(ctx),
 		id:       newID(),
 		ttl:      cfg.TTL,
 		patience: newPatience(cfg.TTL),
@@ -92,9 +94,10 @@ func (l *Lease) ask(ctx context.Context) (sent, granted time.Duration, err error
 			return sent, time.Duration(resp.TTL) * time.Second, nil
 		}
 		if errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) {
-			// A request before this one was granted. It need not be one of ours:
-			// the client repeats grants by itself when a connection breaks. That
-			// another process drew the same 63 bits is not to be expected.
+			// A request before this one was granted. It need not be one that is
+			// known here: the client repeats some by itself, with a new token for
+			// example. That another process drew the same 63 bits is not to be
+			// expected.
 			return l.take(ctx)
 		}
 		l.patience.failed(limit, took)
