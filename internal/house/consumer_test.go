@@ -1,6 +1,7 @@
 package house
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ func TestAProgramThatLocksLinksOneModuleMore(t *testing.T) {
 	}
 	with := linked(t, `import _ "`+module+`/lock"`)
 	without := linked(t, `import (
+	"maps"
 	_ "go.etcd.io/etcd/client/v3"
 	_ "go.uber.org/zap"
 	_ "golang.org/x/sys/cpu"
@@ -41,36 +43,51 @@ func TestAProgramThatLocksLinksOneModuleMore(t *testing.T) {
 // linked returns the modules of which a program with these imports contains packages.
 func linked(t *testing.T, imports string) []string {
 	t.Helper()
-	abs, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A program of its own, with the versions that this module requires: the list must not depend on newer ones.
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	consumer := strings.Replace(string(mod), "module "+module, "module example.test/consumer", 1) +
-		"\nrequire " + module + " v0.0.0\nreplace " + module + " => " + abs + "\n"
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod": consumer, "go.sum": string(sum), "main.go": "package main\n\n" + imports + "\n\nfunc main() {}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Offline: what this repository's own build has fetched is enough, or the consumer would need something else.
-	env := []string{"GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off"}
-	modules, err := goCommand(dir, env, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
+	dir := consumer(t, map[string]string{"main.go": "package main\n\n" + imports + "\n\nfunc main() {}\n"})
+	modules, err := goCommand(dir, consumerEnv, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(modules)
 	modules = slices.Compact(modules)
 	return slices.DeleteFunc(modules, func(m string) bool { return m == "example.test/consumer" })
+}
+
+// consumerEnv is for go commands in a consumer. They are offline: what this repository's own build has fetched is enough,
+// or the consumer would need something else.
+var consumerEnv = []string{"GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off"}
+
+// consumer makes a module that uses this one, with the versions that this one requires: nothing must depend on newer
+// ones. It returns its folder.
+func consumer(t *testing.T, files map[string]string) string {
+	t.Helper()
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{
+		"go.mod": strings.Replace(string(mod), "module "+module, "module example.test/consumer", 1) +
+			"\nrequire " + module + " v0.0.0\nreplace " + module + " => " + abs + "\n",
+		"go.sum": string(sum),
+	}
+	maps.Copy(all, files)
+	dir := t.TempDir()
+	for name, text := range all {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
