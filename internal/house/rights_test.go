@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ func TestTheReadmesRightsAreWhatAProgramNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := cluster.Client(t)
-	named := func(s *session.Session) *lock.Mutex { return lock.NewMutex(s, "job/1") }
-	beside := func(s *session.Session) *lock.Mutex { return lock.NewMutexAt(s, "/jobs/1") }
+	named := func(s *session.Session) *lock.Mutex { return lock.NewMutex(s, "account/1") }
+	beside := func(s *session.Session) *lock.Mutex { return lock.NewMutexAt(s, "/jobs/report") }
 	for i, c := range []struct {
 		name   string
 		rights []right
@@ -46,14 +47,19 @@ func TestTheReadmesRightsAreWhatAProgramNeeds(t *testing.T) {
 		{"the namespace", []right{{"/fencedlock/", mayBoth}}, named, useLock, true},
 		{"the namespace, reading only", []right{{"/fencedlock/", mayRead}}, named, useLock, false},
 		{"the namespace, writing only", []right{{"/fencedlock/", mayWrite}}, named, useLock, false},
-		{"one lock", []right{{"/fencedlock/job%2F1%/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, named, useLock, true},
-		{"one lock without the sessions' own keys", []right{{"/fencedlock/job%2F1%/", mayBoth}}, named, useLock, false},
-		{"another lock", []right{{"/fencedlock/job%2F2%/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, named, useLock, false},
-		{"another prefix", []right{{"/jobs/1/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, beside, useLock, true},
-		{"another prefix without the sessions' own keys", []right{{"/jobs/1/", mayBoth}}, beside, useLock, false},
+		{"one lock", []right{{"/fencedlock/account%2F1%/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, named, useLock, true},
+		{"one lock without the sessions' own keys", []right{{"/fencedlock/account%2F1%/", mayBoth}}, named, useLock, false},
+		{"another lock", []right{{"/fencedlock/account%2F2%/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, named, useLock, false},
+		{"another prefix", []right{{"/jobs/report/", mayBoth}, {"/fencedlock/%epoch/", mayBoth}}, beside, useLock, true},
+		{"another prefix without the sessions' own keys", []right{{"/jobs/report/", mayBoth}}, beside, useLock, false},
 		{"reading, to look", []right{{"/fencedlock/", mayRead}}, named, status, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			for _, r := range c.rights {
+				if c.enough && !strings.Contains(readme(t), r.prefix) {
+					t.Errorf("the README does not name %s", r.prefix)
+				}
+			}
 			user := fmt.Sprintf("user%d", i)
 			addUser(t, root, user, c.rights)
 			err := c.run(t.Context(), cluster.Client(t, etcdtest.As(user, "secret")), c.mutex)
