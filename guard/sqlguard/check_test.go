@@ -84,6 +84,40 @@ func TestCheckGuardsTheUsersOwnTransaction(t *testing.T) {
 	})
 }
 
+// One transaction on two resources: the refusal of the second takes back the first.
+func TestTransactionOnTwoResourcesIsRefusedAsAWhole(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		db := b.open(t)
+		g := newGuard(t, db, b.dialect, nil)
+		mustExec(t, db, "CREATE TABLE doc (n int)")
+		if err := g.Seal(t.Context(), "b", 7); err != nil {
+			t.Fatal(err)
+		}
+		transfer := func(tok guard.Token) error {
+			return g.Do(t.Context(), "a", 5, func(ctx context.Context, tx *sql.Tx) error {
+				if err := g.Check(ctx, tx, "b", tok); err != nil {
+					return err
+				}
+				_, err := tx.ExecContext(ctx, "INSERT INTO doc VALUES (1)")
+				return err
+			})
+		}
+		var stale *guard.StaleError
+		if err := transfer(6); !errors.As(err, &stale) || stale.Resource != "b" {
+			t.Errorf("with a stale token for b: %v", err)
+		}
+		if high, err := g.Highest(t.Context(), "a"); high != 0 || err != nil {
+			t.Errorf("Highest of a = %d, %v; want 0", high, err)
+		}
+		if err := transfer(7); err != nil {
+			t.Error(err)
+		}
+		if n := value[int](t, db, "SELECT count(*) FROM doc"); n != 1 {
+			t.Errorf("%d rows are stored; want 1", n)
+		}
+	})
+}
+
 // ROLLBACK TO a savepoint gives up what Check did inside it, and a newer holder gets through while the older one writes on.
 func TestCheckRefusesToRunInASavepointOfPostgres(t *testing.T) {
 	db := openPostgres(t)

@@ -23,13 +23,17 @@ import (
 //
 // After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction, and call Do again with
 // the same token and an fn that first looks for the id. The mark's row is locked from Check on, so fn does not run
-// before the earlier transaction has ended, and what it then reads is final. Highest alone does not tell, since a mark
-// does not say which of a holder's writes raised it.
+// before the earlier transaction has ended, and what it then reads is final. If that Do is refused as stale, this says
+// nothing about the earlier write; but it has ended by then too, so look for the id with a plain query. Highest alone does
+// not tell, since a mark does not say which of a holder's writes raised it.
+//
+// A transaction on several resources calls [Guard.Check] for the others at the beginning of fn, everywhere in the same
+// order, so that two of them cannot wait for each other.
 //
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
 // Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, SQLite's SQLITE_BUSY,
 // also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
-// pool, ends neither the transaction nor its effects by statements of its own, and does not keep tx. When fn panics, the
+// pool, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
 // transaction is rolled back, and the panic goes on.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before

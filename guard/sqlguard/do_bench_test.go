@@ -42,7 +42,7 @@ func benchmarkDo(b *testing.B, statements int) {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() //nolint:errcheck // done by Commit
+		defer func() { _ = tx.Rollback() }()
 		if err := work(ctx, tx); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func TestPlainReadBeforeTheWriteLosesTheRace(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				defer tx.Rollback() //nolint:errcheck // done by Commit
+				defer func() { _ = tx.Rollback() }()
 				if err := r.write(tok)(ctx, tx); err != nil {
 					return err
 				}

@@ -109,7 +109,7 @@ func TestRefusedCheckLetsGoOfTheRowAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tx.Rollback() //nolint:errcheck // done by Check
+		defer func() { _ = tx.Rollback() }()
 		if err := g.Check(t.Context(), tx, "x", 5); !errors.Is(err, guard.ErrStale) {
 			t.Fatalf("Check = %v; want ErrStale", err)
 		}

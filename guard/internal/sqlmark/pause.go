@@ -12,6 +12,9 @@ const longestPause = 100 * time.Millisecond
 // Pause waits before the next of several tries, the first of which is 0: a random time of up to 2 ms, 4 ms and so on up to
 // 100 ms, so that those who met do not meet again. It returns early with ctx's error.
 func Pause(ctx context.Context, try int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	d := min(2*time.Millisecond<<min(try, 10), longestPause)
 	t := time.NewTimer(rand.N(d) + 1)
 	defer t.Stop()

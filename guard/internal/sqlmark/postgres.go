@@ -108,7 +108,8 @@ func RolledBack(err error) bool {
 	// A COMMIT of a transaction with a failed statement is answered with ROLLBACK, which is no error of the server's.
 	// pgx and lib/pq make one of it, without a code.
 	for ; err != nil; err = errors.Unwrap(err) {
-		if m := err.Error(); m == "commit unexpectedly resulted in rollback" || m == "pq: Could not complete operation in a failed transaction" {
+		m := strings.ToLower(err.Error())
+		if m == "commit unexpectedly resulted in rollback" || m == "pq: could not complete operation in a failed transaction" {
 			return true
 		}
 	}
