@@ -48,6 +48,9 @@ func (s served) Run() int {
 // patient is how long a test waits for what should happen at once.
 const patient = 20 * time.Second
 
+// quick is within what a test must be told by an event, not by the timer of a session whose TTL is a minute.
+const quick = 5 * time.Second
+
 // rounds returns n, or a fifth of it where each round is slow.
 func rounds(n int) int {
 	if raceDetector || testing.Short() {

@@ -45,12 +45,12 @@ func (c *claim) watchOwnKey() {
 		if err != nil && ctx.Err() != nil {
 			return // the claim is over
 		}
+		if byTimer && (lost != nil || !told) {
+			w.Deaf()
+		}
 		if lost != nil {
 			c.lose(ctx, lost)
 			return
-		}
-		if byTimer && !told {
-			w.Deaf()
 		}
 		reread.Reset(c.lease.TTL() / 3)
 	}

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -52,7 +53,8 @@ func NewMutex(s *session.Session, name string) *Mutex {
 // NewMutexAt returns the lock that queues under exactly the keys that
 // go.etcd.io/etcd/client/v3/concurrency.NewMutex(_, prefix) uses, so that old and
 // new programs exclude each other while one moves to the other. The prefix takes
-// no part in the namespace of s, which only holds a key of the session's own.
+// no part in the namespace of s, which only holds a key of the session's own and
+// must not lie under it.
 //
 // Programs that hold the lock by the old package must fence with their key's
 // create revision. Its Header().Revision is another number, often larger than a
@@ -60,7 +62,15 @@ func NewMutex(s *session.Session, name string) *Mutex {
 //
 // As there, a lock whose prefix is another's followed by "/" shares its queue.
 func NewMutexAt(s *session.Session, prefix string) *Mutex {
-	return newMutex(s, prefix, func(*lease.Lease) string { return prefix + "/" })
+	m := newMutex(s, prefix, func(*lease.Lease) string { return prefix + "/" })
+	if m.err == nil {
+		own := m.lease.Namespace() + "%"
+		if strings.HasPrefix(own, m.prefix) || strings.HasPrefix(m.prefix, own) {
+			m.err = fmt.Errorf("lock: bad prefix: keys that begin with %q, such as the session's own, would be in the queue of %q; "+
+				"give the session another namespace", own, prefix)
+		}
+	}
+	return m
 }
 
 func newMutex(s *session.Session, name string, prefix func(*lease.Lease) string) *Mutex {
