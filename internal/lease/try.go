@@ -23,13 +23,15 @@ var (
 // that etcd was restored from a backup or that its members diverged: it ends
 // the lease, since nothing that was granted before can be relied on.
 func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.ResponseHeader, error)) error {
-	if err := l.Err(); err != nil {
-		return err
+	// The clock is a system call. Who relies on the lease looks at it after the
+	// reply; an attempt that a lapsed lease sends does no harm.
+	if l.ctx.Err() != nil {
+		return l.Err()
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	known, limit, sent := l.revision.Load(), l.patience.limit(), l.now()
+	known, limit, sent := l.revision.Load(), l.patience.limit(), time.Now()
 	// A deadline would be sent along and cost the server a timer.
 	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,9 +39,9 @@ func (l *Lease) Try(ctx context.Context, send func(ctx context.Context) (*pb.Res
 	defer context.AfterFunc(l.ctx, cancel)()
 	header, err := send(attempt)
 	if err != nil {
-		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, l.now()-sent) })
+		return l.explain(ctx, attempt, err, func() { l.patience.failed(limit, time.Since(sent)) })
 	}
-	l.patience.answered(l.now() - sent)
+	l.patience.answered(time.Since(sent))
 	if header.Revision < known {
 		l.end(fmt.Errorf("%w: lease %x: etcd answered at revision %d after it had been at %d: it was restored from a backup "+
 			"without raising the revision, or its members have diverged", ErrExpired, int64(l.id), header.Revision, known))
