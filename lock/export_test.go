@@ -23,3 +23,6 @@ func Entered(h *Held) int {
 	defer q.all.mu.Unlock()
 	return q.users
 }
+
+// CheckKeyNow runs what watches the key of h, which otherwise begins a while after the acquisition, until h ends.
+func CheckKeyNow(h *Held) { h.claim.watchOwnKey() }
