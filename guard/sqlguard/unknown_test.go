@@ -169,6 +169,31 @@ func TestCommitThatTheServerRefusesIsNotUnknown(t *testing.T) {
 	}
 }
 
+// The context ends while COMMIT is on its way: nobody knows how far it got.
+func TestContextThatEndsDuringCommitLeavesTheOutcomeUnknown(t *testing.T) {
+	db := openPostgres(t)
+	g := newGuard(t, db, sqlguard.Postgres, nil)
+	mustExec(t, db, "CREATE TABLE doc (n int)",
+		"CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(30); RETURN NULL; END'",
+		"CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON doc DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			var sleeping bool
+			err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query ILIKE 'commit')").Scan(&sleeping)
+			if err != nil || sleeping {
+				return
+			}
+		}
+	}()
+	err := g.Do(ctx, "x", 5, doExec("INSERT INTO doc VALUES (1)"))
+	if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Do = %v; want ErrUnknown and context.Canceled", err)
+	}
+}
+
 // Whoever ends Do's transaction inside fn takes the outcome out of its hands.
 func TestTransactionThatFnEndedIsUnknown(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package pgtest runs a private PostgreSQL for tests, from the binaries installed on the machine. It listens on a free
 // port of 127.0.0.1, keeps its data in a temporary folder, and goes away with the test process, also when that is
 // killed.
@@ -130,9 +132,9 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // start, and after Kill the children of the old one need a moment to go: so it tries again.
 func (s *Server) up() error {
 	deadline := time.Now().Add(startLimit)
-	for {
+	for try := 1; ; try++ {
 		err := s.tryUp(deadline)
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || time.Now().After(deadline) || !s.was && try == 3 {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
