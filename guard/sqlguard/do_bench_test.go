@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
-// BenchmarkDo runs a transaction of two statements with the guard and without it, in turn on one connection, against a
+// BenchmarkDo runs transactions of a few statements with the guard and without it, in turn on one connection, against a
 // PostgreSQL that syncs every commit to disk. guarded/plain is the ratio of the medians' rates: 1 is for free.
 func BenchmarkDo(b *testing.B) {
 	for _, statements := range []int{1, 2, 5} {
