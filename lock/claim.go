@@ -127,7 +127,7 @@ func (c *claim) live(ctx context.Context, resource string) {
 	c.stop = append(c.stop,
 		context.AfterFunc(c.lease.Context(), func() { c.end(lostBecause(c.name, c.lease.Err())) }),
 		// Short critical sections never pay for the watch.
-		time.AfterFunc(monitorDelay, func() { c.lease.Go(func(context.Context) { c.watchOwnKey() }) }).Stop)
+		time.AfterFunc(monitorDelay, c.watchOwnKey).Stop)
 	if c.latePut {
 		// The retry that was answered settles this claim. The put that was not
 		// can still land after the claim is gone, so the epoch moves.

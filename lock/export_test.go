@@ -24,5 +24,5 @@ func Entered(h *Held) int {
 	return q.users
 }
 
-// CheckKeyNow runs what watches the key of h, which otherwise begins a while after the acquisition, until h ends.
+// CheckKeyNow starts what watches the key of h and otherwise begins a while after the acquisition.
 func CheckKeyNow(h *Held) { h.claim.watchOwnKey() }

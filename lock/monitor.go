@@ -4,56 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"github.com/fencedlock/fencedlock/internal/lease"
 )
 
 // monitorDelay is how old a claim becomes before its own key is watched.
 const monitorDelay = 50 * time.Millisecond
 
-// watchOwnKey ends the claim as soon as its key is gone or was written by
-// somebody else. The session's renewals do not show that: etcd can acknowledge
-// one for a lease whose keys it has already deleted.
+// A monitor ends a claim as soon as its key is gone or was written by somebody
+// else. The session's renewals do not show that: etcd can acknowledge one for a
+// lease whose keys it has already deleted.
+//
+// It has no goroutine of its own besides the watch's, since there may be
+// thousands of claims.
+type monitor struct {
+	*claim
+	mu     sync.Mutex // held while the key is looked at
+	told   bool       // the watch has said something; guarded by mu
+	watch  *lease.Watch
+	reread *time.Timer
+}
+
 func (c *claim) watchOwnKey() {
-	ctx := c.ctx
-	w := c.lease.Watch(ctx, c.key)
-	reread := time.NewTimer(c.lease.TTL() / 3)
-	defer reread.Stop()
-	for told := false; ; {
-		byTimer := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.C:
-			told = true
-		case <-reread.C:
-			byTimer = true
-		}
-		var lost error
-		err := c.lease.Retry(ctx, func() error {
-			found, err := c.lease.Find(ctx, c.key)
-			if err != nil {
-				return err
-			}
-			switch {
-			case found == nil:
-				lost = errors.New("its key was deleted")
-			case found.ModRevision != c.rev:
-				lost = fmt.Errorf("its key %q was written by somebody else, at revision %d", c.key, found.ModRevision)
-			}
-			return nil
-		})
-		if err != nil && ctx.Err() != nil {
-			return // the claim is over
-		}
-		if byTimer && (lost != nil || !told) {
-			w.Deaf()
-		}
-		if lost != nil {
-			c.lose(ctx, lost)
-			return
-		}
-		reread.Reset(c.lease.TTL() / 3)
+	m := &monitor{claim: c}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watch = c.lease.Watch(c.ctx, c.key, func() { m.check(false) })
+	m.reread = time.AfterFunc(c.lease.TTL()/3, func() {
+		c.lease.Go(func(context.Context) { m.check(true) })
+	})
+}
+
+// check reads the key and ends the claim if it is lost.
+func (m *monitor) check(byTimer bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx := m.ctx
+	if ctx.Err() != nil {
+		return
 	}
+	m.told = m.told || !byTimer
+	var lost error
+	err := m.lease.Retry(ctx, func() error {
+		found, err := m.lease.Find(ctx, m.key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found == nil:
+			lost = errors.New("its key was deleted")
+		case found.ModRevision != m.rev:
+			lost = fmt.Errorf("its key %q was written by somebody else, at revision %d", m.key, found.ModRevision)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return // the claim is over
+	}
+	if byTimer && (lost != nil || !m.told) {
+		m.watch.Deaf()
+	}
+	if lost != nil {
+		m.lose(ctx, lost)
+		return
+	}
+	m.reread.Reset(m.lease.TTL() / 3)
 }
 
 // lose ends the claim because of what was seen of its key. When the lease is

@@ -88,7 +88,13 @@ func (c *claim) wait(ctx context.Context) error {
 func (c *claim) waitFor(ctx context.Context, key string, rev int64) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	w := c.lease.Watch(watching, key)
+	poked := make(chan struct{}, 1)
+	w := c.lease.Watch(watching, key, func() {
+		select {
+		case poked <- struct{}{}:
+		default:
+		}
+	})
 	reread := time.NewTimer(c.lease.TTL() / 3)
 	defer reread.Stop()
 	for told := false; ; {
@@ -98,7 +104,7 @@ func (c *claim) waitFor(ctx context.Context, key string, rev int64) error {
 			return ctx.Err()
 		case <-c.ctx.Done():
 			return c.whyLost()
-		case <-w.C:
+		case <-poked:
 			told = true
 		case <-reread.C:
 			byTimer = true

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A Watch tells when to look at a key again: once it is in place, and at
-// whatever happens to the key after. It only speeds things up. One on a
+// A Watch tells when to look at a key again: once it is in place, at whatever
+// happens to the key after, and when it is closed. It only speeds things up. One on a
 // half-open connection says nothing and does not know it, so whoever relies on
 // a key also reads it from time to time, and calls Deaf when that finds what
 // the watch should have told.
@@ -18,51 +18,44 @@ import (
 // It starts at no revision: etcd delivers a watch of the past from a loop that
 // runs every 100 ms.
 type Watch struct {
-	C <-chan struct{} // one poke is kept, more are merged
-
 	lease *Lease
+	key   string
+	tell  func()
+
 	mu    sync.Mutex
 	gen   int64              // guarded by mu
 	again context.CancelFunc // guarded by mu
 }
 
-// Watch watches key until ctx or the lease ends.
-func (l *Lease) Watch(ctx context.Context, key string) *Watch {
-	poke := make(chan struct{}, 1)
-	w := &Watch{C: poke, lease: l}
-	if !l.Go(func(over context.Context) {
+// Watch watches key until ctx or the lease ends, and calls tell in a goroutine
+// that it needs all the same.
+func (l *Lease) Watch(ctx context.Context, key string, tell func()) *Watch {
+	w := &Watch{lease: l, key: key, tell: tell}
+	l.Go(func(over context.Context) {
 		// Not a child of ctx, whose metadata would open a stream of their own.
 		watching, cancel := context.WithCancel(over)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
-		w.run(watching, key, poke)
-	}) {
-		poke <- struct{}{}
-	}
+		w.run(watching)
+	})
 	return w
 }
 
-func (w *Watch) run(ctx context.Context, key string, poke chan<- struct{}) {
-	tell := func() {
-		select {
-		case poke <- struct{}{}:
-		default:
-		}
-	}
+func (w *Watch) run(ctx context.Context) {
 	for closed := 0; ctx.Err() == nil; closed++ {
 		once, cancel := context.WithCancel(ctx)
 		w.mu.Lock()
 		w.gen, w.again = w.lease.watchGen.Load(), cancel
 		gen := w.gen
 		w.mu.Unlock()
-		for resp := range w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), key, clientv3.WithCreatedNotify()) {
+		for resp := range w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), w.key, clientv3.WithCreatedNotify()) {
 			if resp.Err() == nil {
 				closed = 0
 			}
-			tell()
+			w.tell()
 		}
 		cancel()
-		tell()
+		w.tell()
 		if pause(ctx, w.lease.ttl, closed) != nil {
 			return
 		}
