@@ -145,3 +145,56 @@ func TestCloseOfASessionThatTheServerForgotIsNoError(t *testing.T) {
 		t.Errorf("Close = %v, and there is nothing left to free", err)
 	}
 }
+
+// A renewal that meets a revoke half-way can be told that a dying lease lives. The next one finds out, and so does the lock,
+// by its own key.
+//
+// https://github.com/etcd-io/etcd/issues/14758, https://github.com/etcd-io/etcd/pull/21389
+func TestRenewalThatRacesWithARevokeLeavesNoLivingSession(t *testing.T) {
+	for range 50 {
+		s := open(t, direct, time.Minute)
+		h, err := lock.NewMutex(s, "job").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(rand.N(500 * time.Microsecond))
+			s.Internal().RenewNow(t.Context())
+		})
+		if _, err := direct.Revoke(t.Context(), s.Lease()); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		s.Internal().RenewNow(t.Context())
+		if !errors.Is(s.Err(), session.ErrExpired) || !errors.Is(h.Err(), lock.ErrLost) {
+			t.Fatalf("the session's Err() = %v, the lock's = %v; want ErrExpired and ErrLost", s.Err(), h.Err())
+		}
+	}
+}
+
+// The server says that the lease lives, and all its keys are gone: the lock tells by its own key.
+//
+// https://github.com/etcd-io/etcd/issues/14758
+func TestLeaseThatLivesWithoutItsKeysHoldsNoLock(t *testing.T) {
+	s := open(t, direct, time.Minute)
+	h, err := lock.NewMutex(s, "job").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Delete(t.Context(), h.Key()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Context().Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the hold did not end")
+	}
+	if cause := context.Cause(h.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("cause = %v, want ErrLost", cause)
+	}
+	s.Internal().RenewNow(t.Context())
+	if err := s.Err(); err != nil {
+		t.Errorf("the session ended as well: %v", err)
+	}
+}
