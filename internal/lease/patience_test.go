@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +69,31 @@ func TestPauseEndsWithTheLease(t *testing.T) {
 			t.Errorf("Pause = %v after %v, want ErrClosed after 1s", err, time.Since(began))
 		}
 	})
+}
+
+// A network that takes longer than the first attempt waits is slow, not dead.
+//
+// https://github.com/mike-marcacci/node-redlock/pull/369
+func TestSlowNetworkKeepsItsLease(t *testing.T) {
+	for _, c := range []struct{ ttl, delay time.Duration }{
+		{3 * time.Second, 400 * time.Millisecond},
+		{3 * time.Second, 1200 * time.Millisecond},
+		{15 * time.Second, 6 * time.Second},
+	} {
+		t.Run(fmt.Sprint(c.ttl, " ", c.delay), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				slow := func(int) fate { return fate{reply: c.delay} }
+				s.grant, s.renew, s.revoke = slow, slow, slow
+				l, err := openWithin(t, time.Hour, s, nil, c.ttl)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				if l.Err() != nil {
+					t.Errorf("replies that took %v ended a lease of %v: %v", c.delay, c.ttl, l.Err())
+				}
+			})
+		})
+	}
 }

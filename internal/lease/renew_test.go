@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -276,31 +275,4 @@ func TestOverloadedServerIsAskedAgainWithGrowingPauses(t *testing.T) {
 			t.Errorf("%d renewals were sent within 3 s of overload, want some and no storm", renewals)
 		}
 	})
-}
-
-// A network that takes longer than the first attempt waits is slow, not dead.
-//
-// https://github.com/mike-marcacci/node-redlock/pull/369
-func TestSlowNetworkKeepsItsLease(t *testing.T) {
-	for _, c := range []struct{ ttl, delay time.Duration }{
-		{3 * time.Second, 400 * time.Millisecond},
-		{3 * time.Second, 1200 * time.Millisecond},
-		{15 * time.Second, 6 * time.Second},
-	} {
-		t.Run(fmt.Sprint(c.ttl, " ", c.delay), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer()
-				slow := func(int) fate { return fate{reply: c.delay} }
-				s.grant, s.renew, s.revoke = slow, slow, slow
-				l, err := openWithin(t, time.Hour, s, nil, c.ttl)
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Hour)
-				if l.Err() != nil {
-					t.Errorf("replies that took %v ended a lease of %v: %v", c.delay, c.ttl, l.Err())
-				}
-			})
-		})
-	}
 }
