@@ -83,28 +83,46 @@ func (c *claim) put(ctx context.Context, free clientv3.Cmp, then, otherwise []cl
 // may be the claim's own, put by an attempt whose reply was lost, or one of an
 // earlier claim, which is deleted and never adopted, since two holds must not
 // share a token. If there is none, the epoch has moved.
+//
+// Each request is repeated by itself. A sequence that began anew at each failure
+// would meet a bad endpoint at the same step for ever, since the client takes its
+// endpoints in turn.
 func (c *claim) retryPut(ctx context.Context, put func() (settled bool, err error)) error {
-	return c.lease.Retry(ctx, func() error {
-		for {
-			if settled, err := put(); settled || err != nil {
-				return err
-			}
-			found, err := c.lease.Find(ctx, c.key)
-			switch {
-			case err != nil:
-				return err
-			case found == nil:
-				err = c.lease.LearnEpoch(ctx)
-			case nonceOf(found.Value) == c.nonce:
-				c.rev = found.ModRevision
-				return c.look(ctx)
-			default:
-				_, err = c.lease.Delete(ctx, c.key, found.ModRevision)
-			}
-			if err != nil {
-				return err
-			}
+	for {
+		settled := false
+		if err := c.lease.Retry(ctx, func() (err error) {
+			settled, err = put()
+			return err
+		}); err != nil || settled {
+			return err
 		}
+		var found *mvccpb.KeyValue
+		err := c.lease.Retry(ctx, func() (err error) {
+			found, err = c.lease.Find(ctx, c.key)
+			return err
+		})
+		switch {
+		case err != nil:
+		case found == nil:
+			err = c.lease.Retry(ctx, func() error { return c.lease.LearnEpoch(ctx) })
+		case nonceOf(found.Value) == c.nonce:
+			c.rev = found.ModRevision
+			return c.lease.Retry(ctx, func() error { return c.look(ctx) })
+		default:
+			err = c.remove(ctx, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// remove deletes a key at the revision at which it was found. That somebody has
+// done so before is as good.
+func (c *claim) remove(ctx context.Context, kv *mvccpb.KeyValue) error {
+	return c.lease.Retry(ctx, func() error {
+		_, err := c.lease.Delete(ctx, string(kv.Key), kv.ModRevision)
+		return err
 	})
 }
 
@@ -130,8 +148,10 @@ func (c *claim) live(ctx context.Context, resource string) {
 		time.AfterFunc(monitorDelay, c.watchOwnKey).Stop)
 	if c.latePut {
 		// The retry that was answered settles this claim. The put that was not
-		// can still land after the claim is gone, so the epoch moves.
-		c.lease.Sweep(lease.Suspect{Key: c.key, Wanted: c.queue.wanted, LatePut: true})
+		// can still land after the claim is gone, so the epoch moves. Until then
+		// the queue stays, since only it knows which later claims want the key.
+		q := c.queue.all.enter(c.queue.prefix)
+		c.lease.Sweep(lease.Suspect{Key: c.key, Wanted: q.wanted, LatePut: true, Done: func(bool) { q.leave() }})
 	}
 }
 

@@ -284,3 +284,28 @@ func TestFinalErrorsComeAtOnce(t *testing.T) {
 	}
 	mustUnlock(t, mustLock(t, m))
 }
+
+// The sweeper is after a late put of an earlier hold while the next one has the same key name.
+func TestSweepForAnEarlierHoldLeavesTheNextAlone(t *testing.T) {
+	ns := namespace(t)
+	faults, c := faulty(t)
+	s := open(t, c, session.Options{Namespace: ns})
+	m := lock.NewMutex(s, "job")
+	faults.LoseReplies("Txn", 1)
+	epoch := faults.Pause("Put")
+	first := mustLock(t, m)
+	mustUnlock(t, first)
+	receive(t, epoch.Reached())
+	second := mustLock(t, m)
+	if second.Key() != first.Key() {
+		t.Fatalf("keys %q and %q", first.Key(), second.Key())
+	}
+	reads := faults.Count("Range").Calls
+	epoch.Release()
+	eventually(t, "the sweeper has looked", func() bool { return faults.Count("Range").Calls > reads })
+	time.Sleep(200 * time.Millisecond)
+	if kv := find(t, second.Key()); kv == nil || kv.ModRevision != int64(second.Token()) || second.Err() != nil {
+		t.Errorf("the next hold: key %v, %v", kv, second.Err())
+	}
+	mustUnlock(t, second)
+}

@@ -184,8 +184,7 @@ func (c *claim) seize(ctx context.Context) error {
 			return false, nil
 		}
 		if c.isLeftover(found[0]) {
-			_, err := c.lease.Delete(ctx, string(found[0].Key), found[0].ModRevision)
-			return false, err
+			return false, c.remove(ctx, found[0])
 		}
 		return false, &LockedError{Name: c.name, Holder: entryOf(found[0])}
 	})

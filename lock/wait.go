@@ -67,13 +67,10 @@ func (c *claim) wait(ctx context.Context) error {
 		}
 		var err error
 		if c.isLeftover(ahead) {
-			err = c.lease.Retry(ctx, func() error {
-				// The sweeper is after it, too.
-				if _, err := c.lease.Delete(ctx, string(ahead.Key), ahead.ModRevision); err != nil {
-					return err
-				}
-				return c.look(ctx)
-			})
+			// The sweeper is after it, too.
+			if err = c.remove(ctx, ahead); err == nil {
+				err = c.lease.Retry(ctx, func() error { return c.look(ctx) })
+			}
 		} else {
 			err = c.waitFor(ctx, string(ahead.Key), ahead.ModRevision)
 		}

@@ -96,7 +96,9 @@ func (l *Lease) sweepBatch(ctx context.Context, batch []Suspect) (left []Suspect
 }
 
 // sweepOne moves the epoch if s needs that and no suspect before it has done so
-// in this batch, then deletes the key.
+// in this batch, then deletes the key. What it has achieved is kept in s, so that
+// the next attempt goes on at the step that failed: an endpoint that is bad would
+// else meet the same step each time.
 func (l *Lease) sweepOne(ctx context.Context, s *Suspect, moved *bool) error {
 	if s.LatePut && !*moved {
 		if err := l.moveEpoch(ctx); err != nil {
@@ -105,15 +107,17 @@ func (l *Lease) sweepOne(ctx context.Context, s *Suspect, moved *bool) error {
 		*moved = true
 	}
 	s.LatePut = false
-	if s.Rev != 0 {
-		if deleted, err := l.Delete(ctx, s.Key, s.Rev); err != nil || deleted {
+	for {
+		if s.Rev != 0 {
+			if deleted, err := l.Delete(ctx, s.Key, s.Rev); err != nil || deleted {
+				return err
+			}
+			s.Rev = 0
+		}
+		found, err := l.Find(ctx, s.Key)
+		if err != nil || found == nil || s.Wanted(found.Value) {
 			return err
 		}
+		s.Rev = found.ModRevision
 	}
-	found, err := l.Find(ctx, s.Key)
-	if err != nil || found == nil || s.Wanted(found.Value) {
-		return err
-	}
-	_, err = l.Delete(ctx, s.Key, found.ModRevision)
-	return err
 }
