@@ -31,9 +31,9 @@ fmt:
 tidy:
 	for m in $(MODULES); do ( cd $$m; go mod tidy ); done
 
-bench: ## benchmarks beside the code, then the comparison with other libraries
+bench: ## benchmarks beside the code, then the comparison with etcd's own mutex: make bench BENCH='-short -dir /dev/shm'
 	go test -run '^$$' -bench . -benchmem ./guard/...
-	cd integration/bench; go test -run '^$$' -bench . -benchmem -timeout 60m ./...
+	cd integration/bench; go run . $(BENCH)
 
 modules: ## print the list
 	@printf '%s\n' $(MODULES)
