@@ -20,6 +20,7 @@ import (
 func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 	t.Parallel()
 	const tokenTTL = 2 * time.Second
+	const expired = tokenTTL + 1500*time.Millisecond // the server looks once a second
 	cluster := etcdtest.Start(t, &etcdtest.Options{AuthTokenTTL: tokenTTL})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -37,7 +38,8 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 		return s
 	}
 	var faults etcdtest.Faults
-	a, b := lock.NewMutex(open("/work/"), "job"), lock.NewMutex(open("/work/", faults.Apply), "job")
+	sb := open("/work/", faults.Apply)
+	a, b, other := lock.NewMutex(open("/work/"), "job"), lock.NewMutex(sb, "job"), lock.NewMutex(sb, "other")
 	holder, err := a.Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +56,11 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 	for faults.Count("Watch").Received < 2 { // b waits
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(2 * tokenTTL)
+	time.Sleep(expired)
 	if err := cluster.Member(0).Restart(ctx); err != nil { // forgets all tokens as well
 		t.Fatal(err)
 	}
-	time.Sleep(2 * tokenTTL)
+	time.Sleep(expired)
 	began := time.Now()
 	if err := holder.Unlock(); err != nil {
 		t.Errorf("Unlock: %v", err)
@@ -69,10 +71,12 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 			t.Fatal(o.err)
 		}
 		// Much sooner than the next time it would look by itself.
-		if took := time.Since(began); took > 3*time.Second {
+		took := time.Since(began)
+		t.Logf("handed over after %v", took)
+		if took > 3*time.Second {
 			t.Errorf("the waiter got the lock after %v", took)
 		}
-		time.Sleep(2 * tokenTTL)
+		time.Sleep(expired)
 		if err := o.h.Err(); err != nil {
 			t.Errorf("the hold: %v", err)
 		}
@@ -86,6 +90,41 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 		t.Errorf("the free lock: %v", err)
 	} else if err := h.Unlock(); err != nil {
 		t.Error(err)
+	}
+
+	// A stream keeps the token that it was opened with: watches that come later are refused on it.
+	bystander, err := a.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := faults.Count("Watch")
+	keeper, err := other.TryLock(ctx) // keeps b's stream open
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(expired)
+	go func() {
+		h, err := b.Lock(ctx)
+		got <- outcome{h, err}
+	}()
+	time.Sleep(time.Second)
+	began = time.Now()
+	if err := bystander.Unlock(); err != nil {
+		t.Error(err)
+	}
+	o := <-got
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	took, now := time.Since(began), faults.Count("Watch")
+	t.Logf("handed over after %v; %d watches, %d streams", took, now.Sent-watched.Sent, now.Calls-watched.Calls)
+	if took > 500*time.Millisecond || now.Sent-watched.Sent > 10 {
+		t.Errorf("the waiter had no watch: it got the lock after %v and asked for %d watches", took, now.Sent-watched.Sent)
+	}
+	for _, h := range []*lock.Held{o.h, keeper} {
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
 	}
 
 	// What is really not allowed is told at once.

@@ -51,6 +51,10 @@ func (w *Watch) run(ctx context.Context) {
 		for resp := range w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), w.key, clientv3.WithCreatedNotify()) {
 			if resp.Err() == nil {
 				closed = 0
+			} else {
+				// A stream keeps the login that it was opened with, and all new
+				// watches on it are refused once that has run out.
+				w.lease.watchGen.CompareAndSwap(gen, gen+1)
 			}
 			w.tell()
 		}
