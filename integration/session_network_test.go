@@ -143,10 +143,14 @@ func TestNothingIsAcquiredOverANetworkSlowerThanTheLease(t *testing.T) {
 	t.Run("session", func(t *testing.T) {
 		t.Parallel()
 		p := etcdtest.StartProxy(t, cluster.Endpoints()[0])
+		client := cluster.Client(t, etcdtest.Via(p))
+		if err := openSession(t, client, 3*time.Second).Close(); err != nil { // it is connected now
+			t.Fatal(err)
+		}
 		p.Delay(etcdtest.Replies, 3500*time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		s, err := session.New(ctx, cluster.Client(t, etcdtest.Via(p)), &session.Options{TTL: 3 * time.Second})
+		s, err := session.New(ctx, client, &session.Options{TTL: 3 * time.Second})
 		if err == nil {
 			s.Close()
 			t.Fatal("New returned a session, and no reply can come within its lease")
