@@ -58,7 +58,7 @@ func TestTwoGoroutinesOfOneSessionExcludeEachOther(t *testing.T) {
 	s := open(t, direct, session.Options{Namespace: ns})
 	var x exclusion
 	var wg sync.WaitGroup
-	n := rounds(2000)
+	n := rounds(5000)
 	for range 2 {
 		wg.Go(func() { x.work(t, lock.NewMutex(s, "job"), n) }) // a Mutex of its own each
 	}
@@ -94,7 +94,7 @@ func TestManySessionsAndGoroutinesExcludeEachOther(t *testing.T) {
 	var x exclusion
 	var wg sync.WaitGroup
 	const sessions, goroutines = 4, 3
-	n := rounds(200)
+	n := rounds(400)
 	for range sessions {
 		m := lock.NewMutex(open(t, direct, session.Options{Namespace: ns}), "job")
 		for range goroutines {

@@ -239,7 +239,7 @@ func TestOverloadIsWaitedOut(t *testing.T) {
 		})
 		return func() int { faults.Clear(); return n }
 	}
-	const while = time.Second
+	const while = 500 * time.Millisecond
 	refused := overloaded(while)
 	h := mustLock(t, m)
 	if n := refused(); n < 2 || n > 60 {
