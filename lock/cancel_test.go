@@ -242,3 +242,36 @@ func TestCancelledLockReturnsAtOnceThoughEtcdIsSilent(t *testing.T) {
 	close(silent)
 	expectFree(t, ns, "job")
 }
+
+// Each put that is cancelled moves the session's epoch, which makes puts under way fail. That must not starve the others.
+func TestStormOfCancelsDoesNotStarveOtherLocksOfTheSession(t *testing.T) {
+	ns := namespace(t)
+	s := open(t, direct, session.Options{Namespace: ns})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 4 {
+		m := lock.NewMutex(s, fmt.Sprint("storm", i))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				ctx, cancel := context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+				if h, err := m.Lock(ctx); err == nil {
+					_ = h.Unlock()
+				}
+				cancel()
+			}
+		})
+	}
+	healthy := lock.NewMutex(s, "healthy")
+	var slowest time.Duration
+	for range 50 {
+		began := time.Now()
+		mustUnlock(t, mustLock(t, healthy))
+		slowest = max(slowest, time.Since(began))
+	}
+	cancel()
+	wg.Wait()
+	t.Logf("the slowest of 50 took %v", slowest)
+	if slowest > 2*time.Second {
+		t.Errorf("a lock took %v beside the storm", slowest)
+	}
+}

@@ -310,3 +310,19 @@ func TestTokensOfEndedHoldsAreOldAndOfNoHoldAreNone(t *testing.T) {
 	_ = lost.Unlock()
 	mustUnlock(t, h)
 }
+
+// What the watch has seen is told at once; that etcd is also asked about the lease, for a better reason, must not delay it.
+func TestLossIsToldAtOnceThoughRenewalsAreSilent(t *testing.T) {
+	ns := namespace(t)
+	faults, c := faulty(t)
+	silence := silenceRenewals(faults)
+	h := mustLock(t, lock.NewMutex(open(t, c, session.Options{Namespace: ns}), "job"))
+	eventually(t, "the key is watched", func() bool { return faults.Count("Watch").Received > 0 })
+	silence.Store(true)
+	remove(t, h.Key())
+	awaitLoss(t, h, 2*time.Second)
+	if err := h.Unlock(); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Unlock: %v", err)
+	}
+	silence.Store(false)
+}

@@ -73,10 +73,15 @@ func (m *monitor) check(byTimer bool) {
 	m.reread.Reset(m.lease.TTL() / 3)
 }
 
+// askBound is how long a loss that has been seen waits for a better reason.
+const askBound = 250 * time.Millisecond
+
 // lose ends the claim because of what was seen of its key. When the lease is
 // gone that is the better reason, so etcd is asked.
 func (c *claim) lose(ctx context.Context, why error) {
-	c.lease.RenewNow(ctx)
+	asking, cancel := context.WithTimeout(ctx, askBound)
+	c.lease.RenewNow(asking)
+	cancel()
 	if ctx.Err() != nil {
 		return // released, or the session is over
 	}

@@ -44,8 +44,9 @@ type Mutex struct {
 }
 
 // NewMutex returns the lock called name in the namespace of s. It does no I/O.
-// The name is 1 to 512 bytes of valid UTF-8 without NUL; what is wrong with it,
-// or with s, is the error of the first call.
+// The name is 1 to 512 bytes of valid UTF-8 without NUL, where each "%" and "#"
+// counts as three, see [Held.Resource]; what is wrong with it, or with s, is the
+// error of the first call.
 func NewMutex(s *session.Session, name string) *Mutex {
 	return newMutex(s, name, func(l *lease.Lease) string { return queueOf(l.Namespace(), name) })
 }

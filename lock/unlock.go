@@ -31,8 +31,9 @@ type unlock struct {
 // meanwhile; [ErrUnconfirmed] when etcd's answer is not known, in which case the
 // session goes on trying and a further call waits again.
 //
-// Unlock may be called more than once and from several goroutines. Only one
-// release is made, and it never touches a later hold. A reply that was lost does
+// Unlock is to be called for every hold, after a loss too, since this process
+// remembers the hold until then. It may be called more than once and from several
+// goroutines. Only one release is made, and it never touches a later hold. A reply that was lost does
 // not turn a release into a loss: when the key is then found to be gone, it was
 // released.
 func (h *Held) Unlock() error {
