@@ -95,10 +95,3 @@ func (l *Lease) watchDeadline(ctx context.Context) {
 		}
 	}
 }
-
-// failed remembers why a renewal failed, for the error at the deadline.
-func (l *Lease) failed(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failure = err
-}

@@ -67,7 +67,7 @@ func newID() clientv3.LeaseID {
 func (l *Lease) grant(ctx context.Context) error {
 	sent, granted, err := l.ask(ctx)
 	for n := 0; err == nil; n++ {
-		l.ttl, l.deadline = granted, sent+granted-margin(granted)
+		l.ttl, l.deadline, l.failure = granted, sent+granted-margin(granted), nil
 		left := l.deadline - l.now()
 		if left >= granted*2/3 || n > 0 && left > 0 {
 			l.patience.fit(granted)
@@ -119,23 +119,16 @@ func (l *Lease) ask(ctx context.Context) (sent, granted time.Duration, err error
 // returns when the answered request was sent and the lease's length.
 func (l *Lease) take(ctx context.Context) (sent, granted time.Duration, err error) {
 	for n := 0; ; n++ {
-		var s stream
-		limit := l.patience.limit()
-		sent = l.now()
-		resp, err := l.exchange(ctx, &s, limit)
-		s.drop()
-		took := l.now() - sent
-		if err == nil {
-			l.patience.answered(took)
-			if resp.TTL <= 0 {
-				return 0, 0, errors.New("the lease had lapsed before its first renewal was answered: etcd is slower than the TTL, ask for a longer one")
-			}
-			return sent, time.Duration(resp.TTL) * time.Second, nil
-		}
-		l.patience.failed(limit, took)
-		if pause(ctx, l.cfg.TTL, n) != nil {
+		r := l.exchange(ctx, nil)
+		r.on.drop()
+		switch {
+		case r.err == nil && r.ttl > 0:
+			return r.sent, r.ttl, nil
+		case r.err == nil:
+			return 0, 0, errors.New("the lease had lapsed before its first renewal was answered: etcd is slower than the TTL, ask for a longer one")
+		case pause(ctx, l.cfg.TTL, n) != nil:
 			l.abandon()
-			return 0, 0, because(ctx, err)
+			return 0, 0, because(ctx, r.err)
 		}
 	}
 }

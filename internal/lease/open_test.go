@@ -93,6 +93,21 @@ func TestGrantWhoseReplyWasLostIsTakenOver(t *testing.T) {
 	}
 }
 
+func TestLeaseLivesThoughItsFirstRenewalWasNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.grant, s.renew = onlyFirst(fate{err: unavailable}), onlyFirst(fate{lost: true})
+		l := opened(t, s, nil, 6*time.Second)
+		if n := s.count("renew"); n != 2 {
+			t.Errorf("%d renewals before the lease was handed out, want 2", n)
+		}
+		time.Sleep(time.Minute)
+		if l.Err() != nil {
+			t.Errorf("Err() = %v", l.Err())
+		}
+	})
+}
+
 // https://github.com/etcd-io/etcd/issues/14631, https://github.com/etcd-io/etcd/issues/19778
 func TestOpenWithoutADeadlineGivesUpAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

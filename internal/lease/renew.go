@@ -5,32 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
-
-// stream is the keepalive stream of a lease. It is dropped at the first
-// failure, so that a late reply is never taken for that to a newer request and
-// the next attempt can go to another endpoint.
-type stream struct {
-	rpc    pb.Lease_LeaseKeepAliveClient
-	ctx    context.Context
-	cancel context.CancelFunc
-}
-
-func (s *stream) drop() {
-	if s.cancel != nil {
-		s.cancel()
-	}
-	*s = stream{}
-}
 
 // renewLoop renews the lease at a third of its length, counted from the sending
 // of the last renewal that was acknowledged, and sooner after a failure.
 func (l *Lease) renewLoop(ctx context.Context) {
-	var s stream
-	defer s.drop()
+	var s *stream
+	defer func() { s.drop() }()
 	timer := time.NewTimer(max(0, l.Remaining()-(l.ttl*2/3-margin(l.ttl))))
 	defer timer.Stop()
 	for failures := 0; ; {
@@ -41,25 +23,45 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		case waiter = <-l.renewNow:
 		case <-timer.C:
 		}
-		sent := l.now()
-		err := l.renew(ctx, &s)
+		r := l.exchange(ctx, s)
+		s = r.on
+		l.learn(r)
 		if waiter != nil {
 			close(waiter)
-		}
-		if err == nil {
-			failures = 0
-			timer.Reset(max(0, l.ttl/3-(l.now()-sent)))
-			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		l.failed(err)
-		l.cfg.Logger.Warn("session: a renewal failed and is tried again", zap.Error(err),
-			zap.Int64("lease", int64(l.id)), zap.Duration("remaining", l.Remaining()))
+		if r.err == nil {
+			failures = 0
+			timer.Reset(max(0, l.ttl/3-(l.now()-r.sent)))
+			continue
+		}
+		l.failed(r.err)
 		timer.Reset(backoff(l.ttl, failures))
 		failures++
 	}
+}
+
+// learn draws the consequences of a renewal that was answered.
+func (l *Lease) learn(r renewal) {
+	switch {
+	case r.err != nil:
+	case r.ttl > 0:
+		l.acknowledged(r.sent, r.ttl)
+	default:
+		l.end(fmt.Errorf("%w: lease %x is no longer known to etcd: it lapsed there or was revoked", ErrExpired, int64(l.id)))
+	}
+}
+
+// failed remembers why a renewal failed, for the error at the deadline.
+func (l *Lease) failed(err error) {
+	l.mu.Lock()
+	l.failure = err
+	left := l.deadline - l.now() // not Remaining: there may be no deadline yet
+	l.mu.Unlock()
+	l.cfg.Logger.Warn("session: a renewal failed and is tried again", zap.Error(err),
+		zap.Int64("lease", int64(l.id)), zap.Duration("remaining", max(0, left)))
 }
 
 // RenewNow renews the lease and waits for the outcome of the attempt, so that
@@ -78,50 +80,4 @@ func (l *Lease) RenewNow(ctx context.Context) {
 	case <-ctx.Done():
 	case <-l.ctx.Done():
 	}
-}
-
-// renew makes one attempt: one send and one receive, together limited. The
-// client's own KeepAlive counts from the arrival of the reply and looks at the
-// deadline once a second; its KeepAliveOnce repeats without limit or pause.
-func (l *Lease) renew(ctx context.Context, s *stream) error {
-	limit, sent := l.patience.limit(), l.now()
-	resp, err := l.exchange(ctx, s, limit)
-	took := l.now() - sent
-	if err != nil {
-		s.drop()
-		l.patience.failed(limit, took)
-		return err
-	}
-	l.patience.answered(took)
-	if resp.TTL <= 0 {
-		err := fmt.Errorf("%w: lease %x is no longer known to etcd: it lapsed there or was revoked", ErrExpired, int64(l.id))
-		l.end(err)
-		return err
-	}
-	l.acknowledged(sent, time.Duration(resp.TTL)*time.Second)
-	return nil
-}
-
-func (l *Lease) exchange(ctx context.Context, s *stream, limit time.Duration) (*pb.LeaseKeepAliveResponse, error) {
-	if s.cancel == nil {
-		// A member without a leader cannot renew, so it is to say so at once.
-		s.ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(ctx))
-	}
-	timer := time.AfterFunc(limit, s.cancel)
-	resp, err := l.sendAndReceive(s)
-	if !timer.Stop() && err != nil && ctx.Err() == nil {
-		err = l.noAnswer()
-	}
-	return resp, err
-}
-
-func (l *Lease) sendAndReceive(s *stream) (_ *pb.LeaseKeepAliveResponse, err error) {
-	if s.rpc == nil {
-		if s.rpc, err = l.remote.LeaseKeepAlive(s.ctx); err != nil {
-			return nil, err
-		}
-	}
-	// Send reports io.EOF for a broken stream; Recv has the reason.
-	_ = s.rpc.Send(&pb.LeaseKeepAliveRequest{ID: int64(l.id)})
-	return s.rpc.Recv()
 }
