@@ -48,16 +48,21 @@ func TestRenewalAndKeyCheckThatMeetTheReleaseAreNoLoss(t *testing.T) {
 	}
 }
 
-// The same with the reply to the check of the own key held back until the release has been answered.
-func TestKeyCheckThatIsAnsweredAfterTheReleaseIsNoLoss(t *testing.T) {
+// The same when the check of the own key finds it gone before the release knows that it has worked.
+func TestKeyCheckThatFindsTheKeyReleasedIsNoLoss(t *testing.T) {
 	ns := namespace(t)
 	faults, c := faulty(t)
 	s := open(t, c, session.Options{Namespace: ns})
 	h := mustLock(t, lock.NewMutex(s, "job"))
 	check := faults.Pause("Range") // the monitor's first look
 	receive(t, check.Reached())
+	faults.Do("Txn", 1, func(ctx context.Context, call *etcdtest.Call) error {
+		err := call.Send(ctx)
+		check.Release()
+		time.Sleep(100 * time.Millisecond)
+		return err
+	})
 	mustUnlock(t, h)
-	check.Release()
 	if cause := context.Cause(h.Context()); !errors.Is(cause, lock.ErrReleased) {
 		t.Errorf("the hold ended with %v", cause)
 	}

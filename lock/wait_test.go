@@ -167,7 +167,10 @@ func TestCompactionBeforeTheWatchIsInvisible(t *testing.T) {
 		Send: func(ctx context.Context, _ any) error { compacted.Add(1); return compact(ctx) },
 	})
 	waiter := goLock(t.Context(), lock.NewMutex(open(t, c, session.Options{Namespace: ns}), "job"))
-	eventually(t, "the watch is asked for after a compaction", func() bool { return compacted.Load() > 0 })
+	eventually(t, "both watches are answered after compactions", func() bool {
+		return compacted.Load() >= 2 && faults.Count("Watch").Received >= 2
+	})
+	time.Sleep(50 * time.Millisecond) // what the waiter was told is over
 	mustUnlock(t, holder)
 	got := receiveWithin(t, waiter, 5*time.Second)
 	if got.err != nil {
