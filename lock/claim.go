@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -31,13 +32,14 @@ type claim struct {
 	value  string // of the key
 	nonce  string // in value
 
-	latePut bool              // a put of the key was not answered, so it may land later
-	rev     int64             // the key's mod revision
-	ahead   *mvccpb.KeyValue  // the key to wait for; nil: the lock is held
-	ctx     context.Context   // ends when the claim is lost or given up; made when rev is known
-	end     func(cause error) // ends ctx, once
-	passing func()            // gives up the local turn, once
-	stop    []func() bool     // timers and hooks to stop at the end
+	hasTurn atomic.Bool             // in the queue's local line
+	latePut bool                    // a put of the key was not answered, so it may land later
+	rev     int64                   // the key's mod revision
+	ahead   *mvccpb.KeyValue        // the key to wait for; nil: the lock is held
+	ctx     context.Context         // ends when the claim is lost or given up; made when rev is known
+	cancel  context.CancelCauseFunc // of ctx
+	unhook  func() bool             // ctx from the session's
+	toWatch *time.Timer             // starts the watch on the key
 }
 
 // newClaim registers a claim on the lock m. hasTurn tells that it has the local
@@ -47,14 +49,18 @@ func newClaim(m *Mutex, q *queue, hasTurn bool) *claim {
 	number := q.register(nonce)
 	c := &claim{
 		lease: m.lease, queue: q, name: m.name,
-		key:    fmt.Sprintf("%s%x-%d", q.prefix, int64(m.lease.ID()), number),
+		key:    q.prefix + q.all.keyTail + strconv.Itoa(number),
 		number: number, value: value, nonce: nonce,
-		passing: func() {},
 	}
-	if hasTurn {
-		c.passing = sync.OnceFunc(q.pass)
-	}
+	c.hasTurn.Store(hasTurn)
 	return c
+}
+
+// pass gives up the local turn, if the claim has it.
+func (c *claim) pass() {
+	if c.hasTurn.CompareAndSwap(true, false) {
+		c.queue.pass()
+	}
 }
 
 // put sends the transaction that writes the key if guard conditions hold and the
@@ -136,16 +142,10 @@ func (c *claim) isLeftover(kv *mvccpb.KeyValue) bool {
 // live begins the claim's life in the queue. The context keeps the values of ctx
 // and carries the token.
 func (c *claim) live(ctx context.Context, resource string) {
-	inner, cancel := context.WithCancelCause(guard.NewContext(context.WithoutCancel(ctx), resource, guard.Token(c.rev)))
-	c.ctx = inner
-	c.end = func(cause error) {
-		cancel(cause)
-		c.passing()
-	}
-	c.stop = append(c.stop,
-		context.AfterFunc(c.lease.Context(), func() { c.end(lostBecause(c.name, c.lease.Err())) }),
-		// Short critical sections never pay for the watch.
-		time.AfterFunc(monitorDelay, c.watchOwnKey).Stop)
+	c.ctx, c.cancel = context.WithCancelCause(guard.NewContext(context.WithoutCancel(ctx), resource, guard.Token(c.rev)))
+	c.unhook = context.AfterFunc(c.lease.Context(), func() { c.end(lostBecause(c.name, c.lease.Err())) })
+	// Short critical sections never pay for the watch.
+	c.toWatch = time.AfterFunc(monitorDelay, c.watchOwnKey)
 	if c.latePut {
 		// The retry that was answered settles this claim. The put that was not
 		// can still land after the claim is gone, so the epoch moves. Until then
@@ -155,11 +155,18 @@ func (c *claim) live(ctx context.Context, resource string) {
 	}
 }
 
+// end ends ctx with cause, unless it has ended.
+func (c *claim) end(cause error) {
+	c.cancel(cause)
+	c.pass()
+}
+
 // quiet ends all that would still start beside the claim; what runs ends with
 // ctx.
 func (c *claim) quiet() {
-	for _, stop := range c.stop {
-		stop()
+	if c.ctx != nil {
+		c.unhook()
+		c.toWatch.Stop()
 	}
 }
 
@@ -187,19 +194,19 @@ func (c *claim) abandon(done func(gone bool)) {
 		}
 	}}
 	c.lease.Sweep(s)
-	c.passing()
+	c.pass()
 }
 
 // giveUp ends a claim that failed with err before it held the lock, and returns
 // err with the lock's name.
 func (c *claim) giveUp(err error) error {
-	if c.end != nil {
+	if c.ctx != nil {
 		c.end(err)
 	}
 	if c.rev == 0 && !c.latePut {
 		c.quiet()
 		c.leave()
-		c.passing()
+		c.pass()
 	} else {
 		c.abandon(nil)
 	}

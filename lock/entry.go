@@ -1,9 +1,8 @@
 package lock
 
 import (
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ var hostname = sync.OnceValue(func() string {
 })
 
 // recordHead returns the beginning of all values that a session writes.
-func recordHead(l *lease.Lease) []byte {
+func recordHead(l *lease.Lease) string {
 	b, _ := json.Marshal(record{ // cannot fail: the fields are plain
 		Version: recordVersion,
 		Owner:   l.Owner(),
@@ -56,15 +55,15 @@ func recordHead(l *lease.Lease) []byte {
 		PID:     os.Getpid(),
 		TTL:     l.TTL().Seconds(),
 	})
-	return b[:len(b)-1]
+	return string(b[:len(b)-1])
 }
 
 // newRecord returns a key's value for an acquisition that begins now, and the
 // nonce in it that tells this acquisition from all others.
-func newRecord(head []byte) (value, nonce string) {
-	nonce = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()) // must be unique, need not be secret
-	since := time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00")
-	return string(head) + `,"since":"` + since + `","nonce":"` + nonce + `"}`, nonce
+func newRecord(head string) (value, nonce string) {
+	nonce = rand.Text()
+	since := time.Now().UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
+	return head + `,"since":"` + since + `","nonce":"` + nonce + `"}`, nonce
 }
 
 // nonceOf returns the nonce in a key's value, "" if it has none.

@@ -3,6 +3,8 @@ package lock
 import (
 	"container/list"
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fencedlock/fencedlock/internal/lease"
@@ -10,13 +12,16 @@ import (
 
 // queues are the local sides of all queues that one session takes part in.
 type queues struct {
-	recordHead []byte
+	recordHead string // of every value
+	keyTail    string // of every key, before its number
 	mu         sync.Mutex
 	byPrefix   map[string]*queue // guarded by mu; only those in use
 }
 
 func queuesOf(l *lease.Lease) *queues {
-	return l.Locks(func() any { return &queues{recordHead: recordHead(l), byPrefix: map[string]*queue{}} }).(*queues)
+	return l.Locks(func() any {
+		return &queues{recordHead: recordHead(l), keyTail: fmt.Sprintf("%x-", int64(l.ID())), byPrefix: map[string]*queue{}}
+	}).(*queues)
 }
 
 // A queue is where the goroutines of one session wait for one lock, first come
@@ -25,11 +30,11 @@ func queuesOf(l *lease.Lease) *queues {
 type queue struct {
 	all    *queues
 	prefix string
-	users  int             // goroutines and keys that need this queue; guarded by all.mu
-	taken  bool            // someone has the turn; guarded by all.mu
-	line   list.List       // of chan struct{}, closed to give the turn; guarded by all.mu
-	keys   map[int]bool    // numbers of keys that are, or may be, in etcd; guarded by all.mu
-	nonces map[string]bool // of acquisitions that are alive; guarded by all.mu
+	users  int       // goroutines and keys that need this queue; guarded by all.mu
+	taken  bool      // someone has the turn; guarded by all.mu
+	line   list.List // of chan struct{}, closed to give the turn; guarded by all.mu
+	keys   []bool    // at i: the key with number i is, or may be, in etcd; guarded by all.mu
+	nonces []string  // of acquisitions that are alive; guarded by all.mu
 }
 
 // enter returns the queue of prefix; leave is to be called once for it.
@@ -38,7 +43,7 @@ func (qs *queues) enter(prefix string) *queue {
 	defer qs.mu.Unlock()
 	q := qs.byPrefix[prefix]
 	if q == nil {
-		q = &queue{all: qs, prefix: prefix, keys: map[int]bool{}, nonces: map[string]bool{}}
+		q = &queue{all: qs, prefix: prefix}
 		qs.byPrefix[prefix] = q
 	}
 	q.users++
@@ -106,11 +111,13 @@ func (q *queue) passLocked() {
 func (q *queue) register(nonce string) (number int) {
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	for q.keys[number] {
-		number++
+	q.nonces = append(q.nonces, nonce)
+	number = slices.Index(q.keys, false)
+	if number < 0 {
+		number = len(q.keys)
+		q.keys = append(q.keys, true)
 	}
 	q.keys[number] = true
-	q.nonces[nonce] = true
 	return number
 }
 
@@ -118,14 +125,16 @@ func (q *queue) register(nonce string) (number int) {
 func (q *queue) forget(nonce string) {
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	delete(q.nonces, nonce)
+	if i := slices.Index(q.nonces, nonce); i >= 0 {
+		q.nonces = slices.Delete(q.nonces, i, i+1)
+	}
 }
 
 // free says that the key with this number is surely gone.
 func (q *queue) free(number int) {
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	delete(q.keys, number)
+	q.keys[number] = false
 }
 
 // wanted reports whether an acquisition that is alive wrote value.
@@ -133,5 +142,5 @@ func (q *queue) wanted(value []byte) bool {
 	nonce := nonceOf(value)
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	return nonce != "" && q.nonces[nonce]
+	return nonce != "" && slices.Contains(q.nonces, nonce)
 }

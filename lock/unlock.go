@@ -52,11 +52,19 @@ func (h *Held) Unlock() error {
 	return u.err
 }
 
+// releasedError is ErrReleased with the lock's name. Every release makes one, and
+// hardly anybody reads it, so it is put together when read.
+type releasedError string
+
+func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, string(e)) }
+
+func (e releasedError) Unwrap() error { return ErrReleased }
+
 // release makes the first attempts. h.unlock.mu is held.
 func (h *Held) release() error {
 	c := h.claim
 	_ = h.Err() // looks at the clock, so that what was lost is not released
-	c.end(fmt.Errorf("%w: %q", ErrReleased, c.name))
+	c.end(releasedError(c.name))
 	c.quiet()
 	h.stopLimit()
 	if cause := context.Cause(c.ctx); !errors.Is(cause, ErrReleased) {

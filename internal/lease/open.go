@@ -46,6 +46,7 @@ func open(ctx context.Context, cfg Config, remote pb.LeaseClient) (*Lease, error
 		l.end(ErrClosed)
 		return nil, fmt.Errorf("session: no lease from etcd at %v: %w", cfg.Client.Endpoints(), err)
 	}
+	l.epoch.key = epochKey(cfg.Namespace, l.id)
 	l.start()
 	return l, nil
 }
