@@ -29,11 +29,12 @@ type server struct {
 	grant, renew, revoke func(n int) fate
 	open                 func(ctx context.Context, n int) error
 
-	wg     sync.WaitGroup // messages under way
-	mu     sync.Mutex
-	expiry map[int64]time.Time     // guarded by mu
-	ttl    map[int64]time.Duration // guarded by mu
-	seen   map[string][]time.Time  // when messages were sent, by kind; guarded by mu
+	wg      sync.WaitGroup // messages under way
+	mu      sync.Mutex
+	expiry  map[int64]time.Time     // guarded by mu
+	ttl     map[int64]time.Duration // guarded by mu
+	seen    map[string][]time.Time  // when messages were sent, by kind; guarded by mu
+	streams []context.Context       // of the streams; guarded by mu
 }
 
 // fate is what happens to one message.
@@ -83,6 +84,18 @@ func (s *server) leases() (n int) {
 	defer s.mu.Unlock()
 	for _, at := range s.expiry {
 		if time.Until(at) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// live returns how many streams are open.
+func (s *server) live() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ctx := range s.streams {
+		if ctx.Err() == nil {
 			n++
 		}
 	}
@@ -164,6 +177,7 @@ func (s *server) LeaseKeepAlive(ctx context.Context, _ ...grpc.CallOption) (pb.L
 	s.mu.Lock()
 	n := len(s.seen["open"])
 	s.seen["open"] = append(s.seen["open"], time.Now())
+	s.streams = append(s.streams, ctx)
 	s.mu.Unlock()
 	if s.open != nil {
 		if err := s.open(ctx, n); err != nil {

@@ -108,6 +108,25 @@ func TestLeaseLivesThoughItsFirstRenewalWasNotAnswered(t *testing.T) {
 	})
 }
 
+func TestFewStreamsAreOpenHoweverLongAllAreSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.grant = onlyFirst(fate{err: unavailable})
+		s.renew = func(int) fate { return fate{dropped: true} }
+		time.AfterFunc(50*time.Second, func() {
+			if n := s.live(); n == 0 || n > 4 {
+				t.Errorf("%d streams are open after 50 s, want a few", n)
+			}
+		})
+		if _, err := openWithin(t, time.Minute, s, nil, 3*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("open = %v, want context.DeadlineExceeded", err)
+		}
+		if n := s.live(); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	})
+}
+
 // https://github.com/etcd-io/etcd/issues/14631, https://github.com/etcd-io/etcd/issues/19778
 func TestOpenWithoutADeadlineGivesUpAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -89,9 +89,15 @@ func TestSlowNetworkKeepsItsLease(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if got := l.patience.limit(); got < c.delay {
+					t.Errorf("the next request may take %v, and replies take %v", got, c.delay)
+				}
 				time.Sleep(time.Hour)
 				if l.Err() != nil {
 					t.Errorf("replies that took %v ended a lease of %v: %v", c.delay, c.ttl, l.Err())
+				}
+				if n := s.count("open"); n > 10 {
+					t.Errorf("%d streams were opened in an hour, and each would have been answered", n)
 				}
 			})
 		})
