@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -132,11 +133,13 @@ func (c *claim) remove(ctx context.Context, kv *mvccpb.KeyValue) error {
 	})
 }
 
-// isLeftover reports whether kv is a key of this session that no acquisition
-// wants any more. A key without a nonce is not the session's, even on its lease:
-// etcd's own mutex may have been given that.
+// isLeftover reports whether kv is a key of this session in this queue that no
+// acquisition wants any more. Its name tells: etcd's own mutex may have been given
+// the session's lease, and a prefix below this one has keys here that another of
+// the session's queues knows.
 func (c *claim) isLeftover(kv *mvccpb.KeyValue) bool {
-	return clientv3.LeaseID(kv.Lease) == c.lease.ID() && nonceOf(kv.Value) != "" && !c.queue.wanted(kv.Value)
+	return clientv3.LeaseID(kv.Lease) == c.lease.ID() &&
+		strings.HasPrefix(string(kv.Key), c.queue.prefix+c.queue.all.keyTail) && !c.queue.wanted(kv.Value)
 }
 
 // live begins the claim's life in the queue. The context keeps the values of ctx

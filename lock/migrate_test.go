@@ -160,3 +160,26 @@ func TestPrefixThatHoldsTheSessionsOwnKeysIsRefused(t *testing.T) {
 	}
 	mustUnlock(t, h)
 }
+
+// With etcd's mutex a prefix that lies below another's shares its queue. That makes its keys nobody's leftovers.
+func TestNestedPrefixesExcludeEachOtherWithinASession(t *testing.T) {
+	ns := namespace(t)
+	s := open(t, direct, session.Options{Namespace: ns + "own/"})
+	inner, outer := lock.NewMutexAt(s, ns+"a/b"), lock.NewMutexAt(s, ns+"a")
+	h := mustLock(t, inner)
+	if _, err := outer.TryLock(t.Context()); !errors.Is(err, lock.ErrLocked) {
+		t.Errorf("TryLock of the outer prefix: %v", err)
+	}
+	waiter := goLock(t.Context(), outer)
+	eventually(t, "the outer one waits", func() bool { return countKeys(t, ns+"a/") == 2 })
+	time.Sleep(100 * time.Millisecond)
+	if kv := find(t, h.Key()); kv == nil || h.Err() != nil {
+		t.Errorf("the inner hold: key %v, %v", kv, h.Err())
+	}
+	mustUnlock(t, h)
+	got := receiveWithin(t, waiter, quick)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	mustUnlock(t, got.h)
+}
