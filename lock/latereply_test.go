@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -118,14 +119,21 @@ func TestLostReplyOfThePutIsRecognisedAsHeld(t *testing.T) {
 			ns := namespace(t)
 			faults, c := faulty(t)
 			m := lock.NewMutex(open(t, c, session.Options{Namespace: ns}), "job")
-			faults.LoseReplies("Txn", 1)
+			var written int64
+			faults.Do("Txn", 1, func(ctx context.Context, call *etcdtest.Call) error {
+				if err := call.Send(ctx); err != nil {
+					return err
+				}
+				written = call.Reply.(*pb.TxnResponse).Header.Revision
+				return etcdtest.ErrReplyLost
+			})
 			h, err := acquire(m, t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			kvs := queue(t, ns, "job")
-			if len(kvs) != 1 || kvs[0].ModRevision != int64(h.Token()) || kvs[0].Version != 1 {
-				t.Errorf("token %d, queue %v", h.Token(), kvs)
+			if int64(h.Token()) != written || len(kvs) != 1 || kvs[0].ModRevision != written || kvs[0].Version != 1 {
+				t.Errorf("token %d, written at %d, queue %v", h.Token(), written, kvs)
 			}
 			mustUnlock(t, h)
 			expectFree(t, ns, "job")

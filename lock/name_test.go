@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	clientns "go.etcd.io/etcd/client/v3/namespace"
 
+	"github.com/fencedlock/fencedlock/integration/etcdtest"
 	"github.com/fencedlock/fencedlock/lock"
 	"github.com/fencedlock/fencedlock/session"
 )
@@ -77,8 +78,9 @@ func TestDistinctNamesNeverMeet(t *testing.T) {
 // namespace missed its wake-ups, or let two tenants meet.
 func TestTenantsOfNamespacedClientsAreIndependent(t *testing.T) {
 	ns := namespace(t)
+	var faults etcdtest.Faults
 	tenant := func(prefix string) *clientv3.Client {
-		c := cluster.Client(t)
+		c := cluster.Client(t, faults.Apply)
 		c.KV = clientns.NewKV(c.KV, ns+prefix)
 		c.Watcher = clientns.NewWatcher(c.Watcher, ns+prefix)
 		c.Lease = clientns.NewLease(c.Lease, ns+prefix)
@@ -97,6 +99,7 @@ func TestTenantsOfNamespacedClientsAreIndependent(t *testing.T) {
 	m := lock.NewMutex(open(t, a, session.Options{}), "job")
 	waiter := goLock(t.Context(), m)
 	awaitQueue(t, ns+"a/fencedlock/", "job", 2)
+	awaitWatches(t, &faults, 3)
 	mustUnlock(t, first)
 	second := receiveWithin(t, waiter, quick)
 	if second.err != nil {
@@ -121,7 +124,7 @@ func TestWatcherOutsideOfTheNamespaceOnlyCostsTime(t *testing.T) {
 	s := open(t, c, o)
 	waiter := goLock(t.Context(), lock.NewMutex(s, "job"))
 	awaitQueue(t, ns+"/fencedlock/", "job", 2)
-	eventually(t, "all three watches are open", func() bool { return faults.Count("Watch").Received >= 3 })
+	awaitWatches(t, faults, 3)
 	mustUnlock(t, first)
 	second := receiveWithin(t, waiter, s.TTL())
 	if second.err != nil {
@@ -129,4 +132,11 @@ func TestWatcherOutsideOfTheNamespaceOnlyCostsTime(t *testing.T) {
 	}
 	remove(t, ns+second.h.Key())
 	awaitLoss(t, second.h, s.TTL())
+}
+
+// awaitWatches waits until n watches are confirmed and what they set off is over.
+func awaitWatches(t *testing.T, f *etcdtest.Faults, n int) {
+	t.Helper()
+	eventually(t, "all watches are open", func() bool { return f.Count("Watch").Received >= n })
+	time.Sleep(100 * time.Millisecond)
 }
