@@ -32,19 +32,22 @@ func deafen(f *etcdtest.Faults, confirmations int32) *atomic.Int32 {
 func TestWaiterOnADeafWatchGetsTheLockAllTheSame(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second
-	for name, confirmations := range map[string]int32{"deaf after the confirmation": 2, "deaf from the start": 0} {
+	for name, confirmations := range map[string]int32{"deaf after the confirmation": 3, "deaf from the start": 1} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
 			holder := lock.NewMutex(open(t, direct, session.Options{Namespace: ns}), "job")
 			faults, c := faulty(t)
 			lost := deafen(faults, confirmations)
-			m := lock.NewMutex(open(t, c, session.Options{Namespace: ns, TTL: ttl}), "job")
+			s := open(t, c, session.Options{Namespace: ns, TTL: ttl})
+			bystander := mustLock(t, lock.NewMutex(s, "other")) // keeps the stream open
+			eventually(t, "the other key is watched", func() bool { return faults.Count("Watch").Received >= 1 })
+			m := lock.NewMutex(s, "job")
 
 			h := mustLock(t, holder)
 			waiter := goLock(t.Context(), m)
 			awaitQueue(t, ns, "job", 2)
-			eventually(t, "both watches are asked for", func() bool { return faults.Count("Watch").Sent >= 2 })
+			eventually(t, "both watches are asked for", func() bool { return faults.Count("Watch").Sent >= 3 })
 			time.Sleep(100 * time.Millisecond)
 			mustUnlock(t, h)
 			got := receiveWithin(t, waiter, ttl/3+time.Second)
@@ -66,6 +69,7 @@ func TestWaiterOnADeafWatchGetsTheLockAllTheSame(t *testing.T) {
 				t.Fatal(got.err)
 			}
 			mustUnlock(t, got.h)
+			mustUnlock(t, bystander)
 			if n := faults.Count("Watch").Calls; n < 2 {
 				t.Errorf("%d watch streams were opened", n)
 			}
