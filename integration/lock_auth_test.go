@@ -24,7 +24,7 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 	cluster := etcdtest.Start(t, &etcdtest.Options{AuthTokenTTL: tokenTTL})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := cluster.EnableAuth(ctx, "secret", etcdtest.User{Name: "worker", Password: "pw", Prefix: "/work/"}); err != nil {
+	if err := cluster.EnableAuth(ctx, "secret", etcdtest.User{Name: "worker", Password: "pw", Prefix: "/jobs/"}); err != nil {
 		t.Fatal(err)
 	}
 	open := func(ns string, edits ...etcdtest.Edit) *session.Session {
@@ -38,8 +38,8 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 		return s
 	}
 	var faults etcdtest.Faults
-	sb := open("/work/", faults.Apply)
-	a, b, other := lock.NewMutex(open("/work/"), "job"), lock.NewMutex(sb, "job"), lock.NewMutex(sb, "other")
+	sb := open("/jobs/", faults.Apply)
+	a, b, other := lock.NewMutex(open("/jobs/"), "job"), lock.NewMutex(sb, "job"), lock.NewMutex(sb, "other")
 	holder, err := a.Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -135,5 +135,5 @@ func TestLocksOutliveTheClientsAuthTokens(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("that took %v", took)
 	}
-	etcdtest.AssertEmpty(t, cluster.Client(t), "/work/job", 0)
+	etcdtest.AssertEmpty(t, cluster.Client(t), "/jobs/job", 0)
 }
