@@ -83,6 +83,7 @@ func holdLocks(ctx context.Context, side, number, endpoint string) error {
 		return err
 	}
 	fmt.Println(int(settledMemory()-before) / n)
+	runtime.KeepAlive(take) // and what it keeps
 	return end()
 }
 
