@@ -62,7 +62,7 @@ func TestHeldLockCostsItsProcessLittleMemory(t *testing.T) {
 	cluster := etcdtest.Start(t, nil)
 	locks, limit := "2000", int64(16<<10)
 	if raceDetector {
-		locks, limit = "500", 2*limit
+		locks, limit = "500", 24<<10
 	}
 	p := child.Start(t, "hoarder", cluster.Endpoints()[0], locks)
 	bytes := number(t, p.Expect("bytes", 2*time.Minute))
