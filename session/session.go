@@ -86,6 +86,10 @@ type Session struct {
 // nil Options mean the defaults. The client may be wrapped by
 // go.etcd.io/etcd/client/v3/namespace if its KV, Watcher and Lease all are.
 //
+// Set DialKeepAliveTime and DialKeepAliveTimeout in the client's Config, to a few
+// seconds each. Without them the client keeps a connection that has gone silent,
+// and every other request may wait on it until its attempt is given up.
+//
 // ctx bounds the call only, not the session. Without a deadline of its own the
 // call gives up after 10 s. When it fails, a lease that the server may have
 // granted is revoked in the background, in one attempt; else it lapses by
