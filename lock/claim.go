@@ -147,8 +147,11 @@ func (c *claim) isLeftover(kv *mvccpb.KeyValue) bool {
 func (c *claim) live(ctx context.Context, resource string) {
 	c.ctx, c.cancel = context.WithCancelCause(guard.NewContext(context.WithoutCancel(ctx), resource, guard.Token(c.rev)))
 	c.unhook = context.AfterFunc(c.lease.Context(), func() { c.end(lostBecause(c.name, c.lease.Err())) })
-	// Short critical sections never pay for the watch.
-	c.toWatch = time.AfterFunc(monitorDelay, c.watchOwnKey)
+	delay := monitorHoldAfter
+	if c.ahead != nil {
+		delay = monitorWaitAfter
+	}
+	c.toWatch = time.AfterFunc(delay, c.watchOwnKey)
 	if c.latePut {
 		// The retry that was answered settles this claim. The put that was not
 		// can still land after the claim is gone, so the epoch moves. Until then

@@ -10,8 +10,13 @@ import (
 	"github.com/fencedlock/fencedlock/internal/lease"
 )
 
-// monitorDelay is how old a claim becomes before its own key is watched.
-const monitorDelay = 50 * time.Millisecond
+// How long a lock is held, and waited for, before the claim's own key is watched.
+// That costs etcd as much as the wait itself, so short critical sections, and
+// queues that move on quickly, never pay for it.
+const (
+	monitorHoldAfter = 50 * time.Millisecond
+	monitorWaitAfter = 500 * time.Millisecond
+)
 
 // A monitor ends a claim as soon as its key is gone or was written by somebody
 // else. The session's renewals do not show that: etcd can acknowledge one for a

@@ -59,6 +59,9 @@ func (c *claim) look(ctx context.Context) error {
 
 // wait returns nil when the claim has come to the head of the queue.
 func (c *claim) wait(ctx context.Context) error {
+	if c.ahead == nil {
+		return nil
+	}
 	for c.ahead != nil {
 		ahead := c.ahead
 		if ahead.Lease == 0 {
@@ -77,6 +80,9 @@ func (c *claim) wait(ctx context.Context) error {
 		if err != nil {
 			return c.explain(ctx, err)
 		}
+	}
+	if c.toWatch.Stop() {
+		c.toWatch.Reset(monitorHoldAfter)
 	}
 	return nil
 }
