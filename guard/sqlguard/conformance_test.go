@@ -50,7 +50,7 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 				proxy, through := pgtest.NewProxy(t, dsn)
 				opts := &sqlguard.Options{Isolation: level}
 				db := openDB(t, "pgx", dsn)
-				mustExec(t, db, "DROP TABLE IF EXISTS kv, fencedlock_marks")
+				mustExec(t, db, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
 				s := kvStore(t, db, newGuard(t, db, sqlguard.Postgres, opts))
 				lossy := newGuard(t, openDB(t, "pgx", through), sqlguard.Postgres, opts)
 				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {

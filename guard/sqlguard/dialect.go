@@ -41,7 +41,7 @@ func (d Dialect) String() string {
 func (d Dialect) with(t sqlmark.Table) (dialect, error) {
 	switch d {
 	case Postgres:
-		return postgres{sqlmark.NewPostgres(t, idleLimit), t}, nil
+		return postgres{sqlmark.NewPostgres(t, sqlmark.IdleLimit), t}, nil
 	case SQLite:
 		return sqlite{t}, nil
 	}
@@ -57,8 +57,10 @@ type dialect interface {
 	// raise compares and raises the mark under the row's lock. It returns sql.ErrNoRows if the mark is higher. limited
 	// asks for a bound on the transaction's idle time, if the database has one.
 	raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error
-	// markStatement reads the mark of its only parameter, or the version under the empty name.
+	// markStatement reads the mark of its only parameter.
 	markStatement() string
+	// versionStatement reads the version, and fails if one of the tables is missing.
+	versionStatement() string
 	hasIsolation(sql.IsolationLevel) bool
 	// retryable tells whether a transaction that was rolled back for err may pass if it is run again.
 	retryable(err error) bool

@@ -62,7 +62,7 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 			return err
 		}
 		if err := fn(ctx, tx); err != nil {
-			return because(ctx, err)
+			return sqlmark.Because(ctx, err)
 		}
 		return nil
 	})
@@ -79,27 +79,15 @@ func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx) error) error
 	return g.retry(ctx, func() error { return g.attempt(ctx, step) })
 }
 
-// retry runs try until it succeeds or fails for good. An unknown outcome is one of the latter, whatever else it wraps.
 func (g *Guard) retry(ctx context.Context, try func() error) error {
-	for n := 0; ; n++ {
-		err := try()
-		if err == nil || errors.Is(err, guard.ErrUnknown) || !g.d.retryable(err) {
-			return err
-		}
-		if n == g.opts.MaxRetries {
-			return fmt.Errorf("sqlguard: gave up after %d retries, nothing was stored: %w", n, err)
-		}
-		if sqlmark.Pause(ctx, n) != nil {
-			return because(ctx, err)
-		}
-	}
+	return sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
 }
 
 // attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
 func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx) error) error {
 	tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: g.opts.Isolation})
 	if err != nil {
-		return because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
 	}
 	// For errors and panics alike. Whether it works does not matter: what is not committed is not stored, and a
 	// connection that cannot roll back is closed by its driver.
@@ -109,14 +97,14 @@ func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx) error) error 
 	}
 	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.
 	if ctx.Err() != nil {
-		return because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
+		return sqlmark.Because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
 	}
 	err = tx.Commit()
 	switch {
 	case err == nil:
 		return nil
 	case g.d.rolledBack(err):
-		return because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
 	}
-	return because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
+	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
 }

@@ -32,14 +32,12 @@ import (
 	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
 
-// defaultRetries is with the pauses between them about one second.
-const defaultRetries = 20
-
 // Options are the choices of a Guard. The zero value of each field is its default.
 type Options struct {
-	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is 1 to
-	// 63 ASCII letters, digits and underscores, and is quoted as it stands, so upper case stays upper case. Name the
-	// schema where the search path may differ between programs: two tables are two sets of marks.
+	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is ASCII
+	// letters, digits and underscores, at most 48 of the table and 63 of the schema, and is quoted as it stands, so upper
+	// case stays upper case. Name the schema where the search path may differ between programs: two tables are two sets
+	// of marks. The table of [Guard.Once] has the same name with "_once" behind it.
 	Table string
 
 	// Isolation is the isolation level of the transactions that Do begins; default is the database's own. PostgreSQL
@@ -87,9 +85,9 @@ func New(db *sql.DB, d Dialect, o *Options) (*Guard, error) {
 	}
 	switch {
 	case o.MaxRetries < 0:
-		return nil, fmt.Errorf("sqlguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, defaultRetries)
+		return nil, fmt.Errorf("sqlguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, sqlmark.DefaultRetries)
 	case o.MaxRetries == 0:
-		g.opts.MaxRetries = defaultRetries
+		g.opts.MaxRetries = sqlmark.DefaultRetries
 	}
 	return g, nil
 }
@@ -105,16 +103,7 @@ func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, er
 // drivers return then does not always say so.
 func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if g.d.missingTable(err) {
-		return fmt.Errorf("sqlguard: %s: the table of marks is missing; call Migrate, or run the statements of Schema: %w", what, err)
+		return fmt.Errorf("sqlguard: %s: a table of the guard is missing; call Migrate, or run the statements of Schema: %w", what, err)
 	}
-	return because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
-}
-
-func because(ctx context.Context, err error) error {
-	for _, reason := range []error{ctx.Err(), context.Cause(ctx)} {
-		if reason != nil && !errors.Is(err, reason) {
-			err = fmt.Errorf("%w (%w)", err, reason)
-		}
-	}
-	return err
+	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
 }

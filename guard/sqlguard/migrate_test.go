@@ -71,7 +71,7 @@ func TestMigrateNeedsNoRightsWhenTheTableIsThere(t *testing.T) {
 	dsn := pgtest.Database(t)
 	db := openDB(t, "pgx", dsn)
 	newGuard(t, db, sqlguard.Postgres, nil)
-	mustExec(t, db, "CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC", "GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO plain")
+	mustExec(t, db, "CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC", "GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO plain", "GRANT SELECT ON fencedlock_marks_once TO plain")
 	t.Cleanup(func() { mustExec(t, db, "DROP OWNED BY plain", "DROP ROLE plain") })
 	plain := openDB(t, "pgx", strings.Replace(dsn, "postgres@", "plain@", 1))
 	g := newGuard(t, plain, sqlguard.Postgres, nil)

@@ -38,7 +38,8 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "tä"}},
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "a\x00"}},
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "a\n"}},
-		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 64)}},
+		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 49)}},
+		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 64) + ".a"}},
 	} {
 		g, err := sqlguard.New(c.db, c.d, &c.o)
 		if g != nil || err == nil || !strings.HasPrefix(err.Error(), "sqlguard: ") || !strings.Contains(err.Error(), c.names) {
@@ -54,7 +55,7 @@ func TestTableNamesStandAsGiven(t *testing.T) {
 			db = openDB(t, "pgx", pgtest.Database(t)) // a schema of that name is for this test alone
 			mustExec(t, db, `CREATE SCHEMA "Other"`)
 		}
-		for _, table := range []string{"", "select", "Marks", "_", strings.Repeat("a", 63), "Other.marks"} {
+		for _, table := range []string{"", "select", "Marks", "_", strings.Repeat("a", 48), "Other.marks"} {
 			if table == "Other.marks" && b.dialect == sqlguard.SQLite {
 				table = "main.marks2"
 			}

@@ -3,15 +3,10 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
-
-// idleLimit is how long a holder that is paused inside Do can block the next one. Longer than a pause for garbage
-// collection, shorter than the usual lease.
-const idleLimit = 5 * time.Second
 
 type postgres struct {
 	sqlmark.Postgres
@@ -46,6 +41,8 @@ func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok gu
 }
 
 func (p postgres) markStatement() string { return p.Mark }
+
+func (p postgres) versionStatement() string { return p.Version }
 
 func (p postgres) hasIsolation(l sql.IsolationLevel) bool {
 	switch l {

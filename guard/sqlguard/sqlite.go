@@ -22,7 +22,13 @@ func (s sqlite) schema() []string {
 	token INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token > 0),
 	checks INTEGER NOT NULL
 )`, string(s.name)),
-		// The row of the empty name, which no resource can have, holds the version of the table.
+		fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
+	resource TEXT NOT NULL COLLATE BINARY CHECK (typeof(resource) = 'text' AND resource <> ''),
+	operation TEXT NOT NULL COLLATE BINARY CHECK (typeof(operation) = 'text' AND operation <> ''),
+	created_at INTEGER NOT NULL,
+	PRIMARY KEY (resource, operation)
+)`, string(s.name.Once())),
+		// The row of the empty name, which no resource can have, holds the version.
 		fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(s.name), sqlmark.Version),
 	}
 }
@@ -46,6 +52,8 @@ func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guar
 func (s sqlite) markStatement() string {
 	return fmt.Sprintf(`SELECT token FROM %s WHERE resource = ?`, string(s.name))
 }
+
+func (s sqlite) versionStatement() string { return s.name.Version() }
 
 func (s sqlite) hasIsolation(l sql.IsolationLevel) bool {
 	return l == sql.LevelDefault || l == sql.LevelSerializable
