@@ -61,6 +61,15 @@ type dialect interface {
 	markStatement() string
 	// versionStatement reads the version, and fails if one of the tables is missing.
 	versionStatement() string
+	// marksStatement reads the marks after its first parameter, at most as many as its second says.
+	marksStatement() string
+	// once inserts the record of an operation, and tells whether it was not there. It waits for transactions that have
+	// inserted the same and are still running.
+	once(ctx context.Context, tx *sql.Tx, resource, operation string) (first bool, err error)
+	// doneStatement counts the records of an operation, 0 or 1.
+	doneStatement() string
+	// pruneStatement deletes the records that are older than its parameter, in microseconds.
+	pruneStatement() string
 	hasIsolation(sql.IsolationLevel) bool
 	// retryable tells whether a transaction that was rolled back for err may pass if it is run again.
 	retryable(err error) bool

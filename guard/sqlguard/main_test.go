@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -27,6 +28,10 @@ type backend struct {
 var backends = []backend{
 	{"Postgres", sqlguard.Postgres, openPostgres, "bigserial"},
 	{"SQLite", sqlguard.SQLite, openSQLite, "integer"},
+}
+
+func backendOf(d sqlguard.Dialect) backend {
+	return backends[slices.IndexFunc(backends, func(b backend) bool { return b.dialect == d })]
 }
 
 func onEach(t *testing.T, run func(t *testing.T, b backend)) {

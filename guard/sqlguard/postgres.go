@@ -44,6 +44,16 @@ func (p postgres) markStatement() string { return p.Mark }
 
 func (p postgres) versionStatement() string { return p.Version }
 
+func (p postgres) marksStatement() string { return p.Marks }
+
+func (p postgres) once(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	return insertOnce(ctx, tx, p.Once, resource, operation)
+}
+
+func (p postgres) doneStatement() string { return p.Done }
+
+func (p postgres) pruneStatement() string { return p.Prune }
+
 func (p postgres) hasIsolation(l sql.IsolationLevel) bool {
 	switch l {
 	case sql.LevelDefault, sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSnapshot, sql.LevelSerializable:

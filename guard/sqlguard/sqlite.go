@@ -55,6 +55,26 @@ func (s sqlite) markStatement() string {
 
 func (s sqlite) versionStatement() string { return s.name.Version() }
 
+func (s sqlite) marksStatement() string {
+	return fmt.Sprintf(`SELECT resource, token, checks FROM %s WHERE resource > ? ORDER BY resource LIMIT ?`, string(s.name))
+}
+
+// sqliteNow is in milliseconds since 1970; subsecond times by other functions are younger than SQLite 3.35.
+const sqliteNow = `CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)`
+
+func (s sqlite) once(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	return insertOnce(ctx, tx, fmt.Sprintf(`INSERT INTO %s (resource, operation, created_at) VALUES (?, ?, %s)
+	ON CONFLICT (resource, operation) DO NOTHING`, string(s.name.Once()), sqliteNow), resource, operation)
+}
+
+func (s sqlite) doneStatement() string {
+	return fmt.Sprintf(`SELECT count(*) FROM %s WHERE resource = ? AND operation = ?`, string(s.name.Once()))
+}
+
+func (s sqlite) pruneStatement() string {
+	return fmt.Sprintf(`DELETE FROM %s WHERE created_at < %s - ? / 1000.0`, string(s.name.Once()), sqliteNow)
+}
+
 func (s sqlite) hasIsolation(l sql.IsolationLevel) bool {
 	return l == sql.LevelDefault || l == sql.LevelSerializable
 }

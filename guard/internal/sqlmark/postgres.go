@@ -84,7 +84,7 @@ RETURNING (CASE WHEN m.token <> $2 THEN '%s' WHEN m.xmin <> pg_current_xact_id()
 		Marks:        fmt.Sprintf(`SELECT resource, token, checks FROM %s WHERE resource > $1 ORDER BY resource LIMIT $2`, string(t)),
 		Once:         fmt.Sprintf(`INSERT INTO %s (resource, operation) VALUES ($1, $2) ON CONFLICT (resource, operation) DO NOTHING`, string(t.Once())),
 		Done:         fmt.Sprintf(`SELECT count(*) FROM %s WHERE resource = $1 AND operation = $2`, string(t.Once())),
-		Prune:        fmt.Sprintf(`DELETE FROM %s WHERE created_at < now() - $1::bigint * interval '1 microsecond'`, string(t.Once())),
+		Prune:        fmt.Sprintf(`DELETE FROM %s WHERE created_at < clock_timestamp() - $1::bigint * interval '1 microsecond'`, string(t.Once())),
 		Lock:         `SELECT ` + migrationLock,
 		ProtectWhat:  protectWhat,
 		Protect:      protect(t),
