@@ -55,10 +55,10 @@ func Start(t testing.TB, fsync bool) *Server {
 	return s
 }
 
-// unavailable skips the test when PostgreSQL is not installed and nobody insists, and fails it otherwise.
+// unavailable skips the test when a server is not installed and nobody insists, and fails it otherwise.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
-	if errors.Is(err, errNotInstalled) && os.Getenv("FENCEDLOCK_REQUIRE_SERVERS") != "1" {
+	if (errors.Is(err, errNotInstalled) || errors.Is(err, errNoBouncer)) && os.Getenv("FENCEDLOCK_REQUIRE_SERVERS") != "1" {
 		t.Skip(err)
 	}
 	t.Fatal(err)
