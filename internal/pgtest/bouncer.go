@@ -4,7 +4,6 @@ package pgtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -16,9 +15,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fencedlock/fencedlock/internal/daemon"
 )
 
-var errNoBouncer = errors.New("pgtest: PgBouncer is not installed (no pgbouncer on PATH or in /usr/sbin); " +
+const errNoBouncer = daemon.NotInstalledError("pgtest: PgBouncer is not installed (no pgbouncer on PATH or in /usr/sbin); " +
 	"on Debian and Ubuntu: apt-get install pgbouncer; on macOS: brew install pgbouncer")
 
 // NewBouncer starts a PgBouncer in transaction mode with at most n connections to the database of dsn, and returns the
@@ -28,7 +29,7 @@ func NewBouncer(t testing.TB, dsn string, n int) string {
 	t.Helper()
 	bin, err := findBouncer()
 	if err != nil {
-		unavailable(t, err)
+		daemon.Unavailable(t, err)
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -49,14 +50,14 @@ func findBouncer() (string, error) {
 	if p, err := exec.LookPath("pgbouncer"); err == nil {
 		return p, nil
 	}
-	if p := "/usr/sbin/pgbouncer"; executable(p) { // not on everybody's PATH
+	if p := "/usr/sbin/pgbouncer"; daemon.Executable(p) { // not on everybody's PATH
 		return p, nil
 	}
 	return "", errNoBouncer
 }
 
 func bounce(t testing.TB, bin string, server *url.URL, n int) (_ string, failed error) {
-	cred, err := unprivileged()
+	cred, err := daemon.Unprivileged("postgres")
 	if err != nil {
 		return "", err
 	}
