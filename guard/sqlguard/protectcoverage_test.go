@@ -93,7 +93,7 @@ func TestProtectionOfUnprivilegedRoles(t *testing.T) {
 	// A table and a function of its own that look like ours, found first by its search path.
 	refused(t, writer, "CREATE TEMPORARY TABLE fencedlock_marks (resource text, token bigint, checks bigint)", "INSERT INTO fencedlock_marks VALUES ('x', 5, 1)", "INSERT INTO doc VALUES (1, 1)")
 	refused(t, writer, "SET LOCAL search_path = mine, pg_catalog",
-		"CREATE FUNCTION mine.pg_current_xact_id_if_assigned() RETURNS xid8 LANGUAGE sql AS 'SELECT NULL::xid8'",
+		"CREATE FUNCTION mine.pg_current_xact_id_if_assigned() RETURNS xid8 LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT xmin::text::xid8 FROM public.fencedlock_marks LIMIT 1); END'",
 		"CREATE FUNCTION mine.always(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true'",
 		"CREATE OPERATOR mine.= (LEFTARG = text, RIGHTARG = text, FUNCTION = mine.always)",
 		"INSERT INTO public.doc VALUES (1, 1)")
