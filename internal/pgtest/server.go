@@ -57,7 +57,7 @@ func start(fsync bool) (*Server, error) {
 			return []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-c", "listen_addresses=127.0.0.1",
 				"-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=", "-c", "fsync=" + sync, "-c", "max_connections=200"}
 		},
-		Ping:    ping,
+		Ping:    func(port int) error { return ping(dsn(port, "postgres")) },
 		PIDFile: "data/postmaster.pid",
 		Quit:    syscall.SIGQUIT,
 	})
@@ -76,10 +76,11 @@ func start(fsync bool) (*Server, error) {
 	return &Server{Daemon: d}, nil
 }
 
-func ping(port int) error {
+// ping tells whether a server answers.
+func ping(dsn string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	c, err := pgx.Connect(ctx, dsn(port, "postgres"))
+	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
