@@ -57,8 +57,9 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
-	return g.transact(ctx, func(tx *sql.Tx) error {
-		if err := g.check(ctx, tx, resource, tok, true); err != nil {
+	return g.transact(ctx, func(tx *sql.Tx, undo *string) error {
+		var err error
+		if *undo, err = g.check(ctx, tx, resource, tok, true); err != nil {
 			return err
 		}
 		if err := fn(ctx, tx); err != nil {
@@ -74,8 +75,9 @@ func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) erro
 	return g.Do(ctx, resource, tok, func(context.Context, *sql.Tx) error { return nil })
 }
 
-// transact runs step in a transaction, and again while the database reports conflicts.
-func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx) error) error {
+// transact runs step in a transaction, and again while the database reports conflicts. step can name a statement that is
+// run in the session once the transaction has ended, however it did.
+func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
 	return g.retry(ctx, func() error { return g.attempt(ctx, step) })
 }
 
@@ -84,15 +86,19 @@ func (g *Guard) retry(ctx context.Context, try func() error) error {
 }
 
 // attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
-func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx) error) error {
-	tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: g.opts.Isolation})
+func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
+	tx, conn, err := g.begin(ctx)
 	if err != nil {
 		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
 	}
 	// For errors and panics alike. Whether it works does not matter: what is not committed is not stored, and a
 	// connection that cannot roll back is closed by its driver.
-	defer func() { _ = tx.Rollback() }()
-	if err := step(tx); err != nil {
+	var undo string
+	defer func() {
+		_ = tx.Rollback()
+		giveBack(ctx, conn, undo)
+	}()
+	if err := step(tx, &undo); err != nil {
 		return err
 	}
 	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.

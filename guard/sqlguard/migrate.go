@@ -28,7 +28,7 @@ func (g *Guard) Migrate(ctx context.Context) error {
 	case err == nil && version != 0:
 		return g.checkVersion(version)
 	}
-	return g.transact(ctx, func(tx *sql.Tx) error {
+	return g.transact(ctx, func(tx *sql.Tx, _ *string) error {
 		if err := g.d.lockMigration(ctx, tx); err != nil {
 			return sqlmark.Because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
 		}

@@ -40,7 +40,7 @@ func TestMigrateKeepsMarks(t *testing.T) {
 		if err := g.Seal(t.Context(), "x", 5); err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, db, g.Schema()) // the user's own migration, run once more
+		mustExec(t, db, strings.SplitAfter(strings.TrimSpace(g.Schema()), ";\n")...) // the user's own migration, run once more
 		g = newGuard(t, db, b.dialect, nil)
 		if high, err := g.Highest(t.Context(), "x"); high != 5 || err != nil {
 			t.Errorf("Highest = %d, %v; want 5", high, err)

@@ -28,6 +28,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		{"Options.Isolation", db, sqlguard.Postgres, sqlguard.Options{Isolation: sql.LevelWriteCommitted}},
 		{"Options.Isolation", db, sqlguard.Postgres, sqlguard.Options{Isolation: -1}},
 		{"Options.Isolation", db, sqlguard.SQLite, sqlguard.Options{Isolation: sql.LevelReadCommitted}},
+		{"Options.Isolation", db, sqlguard.MySQL, sqlguard.Options{Isolation: sql.LevelSnapshot}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: "a b"}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: `a"b`}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: `a"; DROP TABLE x; --`}},
@@ -51,7 +52,11 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 func TestTableNamesStandAsGiven(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		db := b.open(t)
-		if b.dialect == sqlguard.Postgres {
+		switch b.dialect {
+		case sqlguard.MySQL:
+			mustExec(t, db, "CREATE DATABASE Other")
+			t.Cleanup(func() { mustExec(t, db, "DROP DATABASE Other") })
+		case sqlguard.Postgres:
 			db = openDB(t, "pgx", pgtest.Database(t)) // a schema of that name is for this test alone
 			mustExec(t, db, `CREATE SCHEMA "Other"`)
 		}

@@ -55,7 +55,7 @@ func (g *Guard) once(ctx context.Context, tx *sql.Tx, resource, operation string
 		return false, fmt.Errorf("sqlguard: %w", err)
 	}
 	what := fmt.Sprintf("record of %q for %q", operation, resource)
-	first, err := g.d.once(ctx, tx, resource, operation)
+	first, err := g.d.insertOnce(ctx, tx, resource, operation)
 	if err != nil {
 		return false, g.explain(ctx, what, err)
 	}
@@ -73,8 +73,8 @@ func (g *Guard) once(ctx context.Context, tx *sql.Tx, resource, operation string
 	return false, nil
 }
 
-// insertOnce runs a statement that inserts the record or does nothing.
-func insertOnce(ctx context.Context, tx *sql.Tx, insert, resource, operation string) (bool, error) {
+// insertOrNothing runs a statement that inserts the record or does nothing.
+func insertOrNothing(ctx context.Context, tx *sql.Tx, insert, resource, operation string) (bool, error) {
 	res, err := tx.ExecContext(ctx, insert, resource, operation)
 	if err != nil {
 		return false, err
@@ -95,7 +95,7 @@ func (g *Guard) PruneOnce(ctx context.Context, olderThan time.Duration) (deleted
 	if olderThan <= 0 {
 		return 0, fmt.Errorf("sqlguard: PruneOnce: %v is no age; want how long records are to be kept at least", olderThan)
 	}
-	err = g.transact(ctx, func(tx *sql.Tx) error {
+	err = g.transact(ctx, func(tx *sql.Tx, _ *string) error {
 		// One more, since the rest of the division is cut off: nothing younger may go.
 		res, err := tx.ExecContext(ctx, g.d.pruneStatement(), olderThan.Microseconds()+1)
 		if err == nil {

@@ -197,6 +197,7 @@ func TestSwallowedRecordIsNotCalledDone(t *testing.T) {
 func TestPruneOnceDeletesWhatIsOldByTheDatabasesClock(t *testing.T) {
 	age := map[sqlguard.Dialect]string{
 		sqlguard.Postgres: "created_at - interval '2 hours'",
+		sqlguard.MySQL:    "created_at - INTERVAL 2 HOUR",
 		sqlguard.SQLite:   "created_at - 7200000",
 	}
 	onEach(t, func(t *testing.T, b backend) {

@@ -33,7 +33,7 @@ func TestGuardLeavesNothingInASessionThatAPoolerSharesOut(t *testing.T) {
 			mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
 			db := openDB(t, "pgx", pgtest.NewPooler(t, dsn, sessions))
 			g := newGuard(t, db, sqlguard.Postgres, &sqlguard.Options{Isolation: sql.LevelRepeatableRead})
-			s := kvStore(t, db, g)
+			s := kvStore(t, postgresql, db, g)
 			s.Without = map[guardtest.Capability]string{
 				guardtest.Restart:   "tried without the pooler",
 				guardtest.LoseReply: "tried without the pooler",

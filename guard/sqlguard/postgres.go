@@ -22,23 +22,25 @@ func (p postgres) lockMigration(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error {
+func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) (undo string, err error) {
 	statement := p.Raise
 	if limited {
 		statement = p.RaiseLimited
 	}
 	res, err := tx.ExecContext(ctx, statement, resource, int64(tok))
 	if err != nil {
-		return sqlmark.Explain(err)
+		return "", sqlmark.Explain(err)
 	}
 	switch n, err := res.RowsAffected(); {
 	case err != nil:
-		return err
+		return "", err
 	case n == 0:
-		return sql.ErrNoRows
+		return "", errHigher
 	}
-	return nil
+	return "", nil
 }
+
+func (p postgres) limitsSession() bool { return false }
 
 func (p postgres) markStatement() string { return p.Mark }
 
@@ -46,8 +48,8 @@ func (p postgres) versionStatement() string { return p.Version }
 
 func (p postgres) marksStatement() string { return p.Marks }
 
-func (p postgres) once(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
-	return insertOnce(ctx, tx, p.Once, resource, operation)
+func (p postgres) insertOnce(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	return insertOrNothing(ctx, tx, p.Once, resource, operation)
 }
 
 func (p postgres) doneStatement() string { return p.Done }

@@ -53,7 +53,7 @@ func (g *Guard) protection(ctx context.Context, verb, table, resource string, bl
 	if err != nil {
 		return fmt.Errorf("sqlguard: %s: %w", verb, err)
 	}
-	return g.transact(ctx, func(tx *sql.Tx) error {
+	return g.transact(ctx, func(tx *sql.Tx, _ *string) error {
 		if _, err := tx.ExecContext(ctx, p.ProtectWhat, string(quoted), resource); err != nil {
 			return g.explain(ctx, verb, err)
 		}

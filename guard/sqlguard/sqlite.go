@@ -38,16 +38,21 @@ func (s sqlite) lockMigration(context.Context, *sql.Tx) error { return nil }
 
 // raise is a write, so a transaction that begins with it takes the file's write lock before it reads anything: it waits
 // for its turn under the busy timeout even if it began deferred, and never works on an old snapshot.
-func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, _ bool) error {
+func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, _ bool) (undo string, err error) {
 	var mark int64
-	err := tx.QueryRowContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
+	err = tx.QueryRowContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
 	ON CONFLICT (resource) DO UPDATE SET token = excluded.token, checks = checks + 1 WHERE token <= excluded.token
 	RETURNING token`, string(s.name)), resource, int64(tok)).Scan(&mark)
-	if err == nil && mark != int64(tok) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = errHigher
+	case err == nil && mark != int64(tok):
 		err = fmt.Errorf("the mark was written as %d and is %d; something changes the table of marks", int64(tok), mark)
 	}
-	return err
+	return "", err
 }
+
+func (s sqlite) limitsSession() bool { return false }
 
 func (s sqlite) markStatement() string {
 	return fmt.Sprintf(`SELECT token FROM %s WHERE resource = ?`, string(s.name))
@@ -62,8 +67,8 @@ func (s sqlite) marksStatement() string {
 // sqliteNow is in milliseconds since 1970; subsecond times by other functions are younger than SQLite 3.35.
 const sqliteNow = `CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)`
 
-func (s sqlite) once(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
-	return insertOnce(ctx, tx, fmt.Sprintf(`INSERT INTO %s (resource, operation, created_at) VALUES (?, ?, %s)
+func (s sqlite) insertOnce(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	return insertOrNothing(ctx, tx, fmt.Sprintf(`INSERT INTO %s (resource, operation, created_at) VALUES (?, ?, %s)
 	ON CONFLICT (resource, operation) DO NOTHING`, string(s.name.Once()), sqliteNow), resource, operation)
 }
 
