@@ -10,6 +10,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/guardtest"
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
@@ -96,6 +97,40 @@ func TestSQLitePassesTheSuite(t *testing.T) {
 					return nil
 				}
 				s.Without = map[guardtest.Capability]string{guardtest.LoseReply: "the storage is in the process, there is no reply to lose"}
+				return s
+			})
+		})
+	}
+}
+
+func TestMariaDBPassesTheSuite(t *testing.T) {
+	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
+		t.Run(level.String(), func(t *testing.T) {
+			own := mariadbtest.Start(t, false) // one check kills it
+			dsn := own.Database(t)
+			guardtest.Run(t, func(t *testing.T) guardtest.Store {
+				proxy, through := mariadbtest.NewProxy(t, dsn)
+				opts := &sqlguard.Options{Isolation: level}
+				db := openDB(t, "mysql", dsn)
+				mustExec(t, db, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
+				b := backendOf(sqlguard.MySQL)
+				s := kvStore(t, b, db, newGuard(t, db, sqlguard.MySQL, opts))
+				lossy := newGuard(t, openDB(t, "mysql", through), sqlguard.MySQL, opts)
+				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {
+					hit := proxy.Fail(mariadbtest.LoseReply)
+					err := lossy.Do(ctx, resource, tok, b.put(resource, value))
+					select {
+					case <-hit:
+					case <-time.After(10 * time.Second):
+						t.Error("no reply was lost")
+					}
+					return err
+				}
+				s.Restart = func(context.Context) error {
+					own.Kill()
+					own.Restart(t)
+					return nil
+				}
 				return s
 			})
 		})

@@ -12,6 +12,15 @@ import (
 	"github.com/fencedlock/fencedlock/internal/commitproxy"
 )
 
+// The faults of a [commitproxy.Proxy].
+const (
+	LoseReply   = commitproxy.LoseReply
+	LoseRequest = commitproxy.LoseRequest
+)
+
+// CommitFault is what a proxy does to the next COMMIT.
+type CommitFault = commitproxy.CommitFault
+
 // NewProxy starts a proxy in front of the server of dsn, and returns it and the data source name that goes through it.
 // It ends with the test.
 func NewProxy(t testing.TB, dsn string) (*commitproxy.Proxy, string) {
