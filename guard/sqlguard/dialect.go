@@ -24,7 +24,10 @@ const (
 	// reads before Check cannot wait for its turn at all; one that begins with Check can.
 	//
 	// SQLite bounds no transaction's time: a holder that is paused inside one blocks all writers of the file until it
-	// goes on or its process ends. Bound your own wait with the context.
+	// goes on or its process ends. The wait of the others ends with an error after the busy timeout, in Do and Seal after
+	// that many times one more than Options.MaxRetries, or when the context ends, whichever is first. On Linux the error
+	// names the process that has the lock. When SQLite waits under its busy timeout, drivers may see the end of the
+	// context only after it, so keep it short.
 	SQLite
 
 	// MySQL is MySQL, version 8.0.16 or later, and MariaDB, version 10.3 or later, with InnoDB. Errors must be those of
@@ -99,6 +102,8 @@ type dialect interface {
 	hasIsolation(sql.IsolationLevel) bool
 	// retryable tells whether a transaction that was rolled back for err may pass if it is run again.
 	retryable(err error) bool
+	// blocker says who is in the way, as far as it can tell, if err is that of a wait that was given up; else "".
+	blocker(ctx context.Context, db *sql.DB, err error) string
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool

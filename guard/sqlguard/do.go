@@ -82,7 +82,13 @@ func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx, undo *string
 }
 
 func (g *Guard) retry(ctx context.Context, try func() error) error {
-	return sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
+	err := sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
+	if err != nil {
+		if who := g.d.blocker(ctx, g.db, err); who != "" {
+			err = fmt.Errorf("%w (%s)", err, who)
+		}
+	}
+	return err
 }
 
 // attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.

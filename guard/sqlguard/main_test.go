@@ -14,11 +14,15 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/child"
 	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(mariadbtest.Main(m))) }
+func TestMain(m *testing.M) {
+	child.Main(map[string]child.Role{"holder": holder})
+	goleak.VerifyTestMain(pgtest.Main(mariadbtest.Main(m)))
+}
 
 // backend is a database to run a test on.
 type backend struct {

@@ -127,6 +127,9 @@ func (m mysql) retryable(err error) bool {
 	return false
 }
 
+// blocker: the server is where to ask.
+func (m mysql) blocker(context.Context, *sql.DB, error) string { return "" }
+
 // rolledBack: clusters that certify at COMMIT (Galera, group replication) refuse it as a deadlock.
 func (m mysql) rolledBack(err error) bool { return mysqlCode(err) == mysqlDeadlock }
 

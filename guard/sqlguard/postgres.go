@@ -66,6 +66,9 @@ func (p postgres) hasIsolation(l sql.IsolationLevel) bool {
 
 func (p postgres) retryable(err error) bool { return sqlmark.Retryable(err) }
 
+// blocker: the wait has no end of its own, and the server is where to ask.
+func (p postgres) blocker(context.Context, *sql.DB, error) string { return "" }
+
 func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 
 func (p postgres) missingTable(err error) bool { return sqlmark.MissingTable(err) }

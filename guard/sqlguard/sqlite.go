@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
@@ -100,6 +101,30 @@ func (s sqlite) retryable(err error) bool {
 		return e.Code()&0xff == sqliteBusy || e.Code() == sqliteLockedSharedCache
 	}
 	return strings.Contains(err.Error(), "database is locked")
+}
+
+// lookLimit bounds the look for the blocker, which needs a connection but no lock.
+const lookLimit = time.Second
+
+func (s sqlite) blocker(ctx context.Context, db *sql.DB, err error) string {
+	if !s.retryable(err) && ctx.Err() == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+	defer cancel()
+	schema, _, named := strings.Cut(strings.ReplaceAll(string(s.name), `"`, ""), ".")
+	if !named {
+		schema = "main"
+	}
+	var file string
+	if err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = ?`, schema).Scan(&file); err != nil || file == "" {
+		return ""
+	}
+	// In WAL mode the locks are on the file of shared memory.
+	if who := writers(file, file+"-shm"); who != "" {
+		return fmt.Sprintf("%s is locked by %s", file, who)
+	}
+	return ""
 }
 
 // rolledBack: a COMMIT that is busy has committed nothing, and drivers roll back then. Others, such as an error of the
