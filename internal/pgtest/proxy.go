@@ -31,7 +31,10 @@ func NewProxy(t testing.TB, dsn string) (*commitproxy.Proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, address := commitproxy.New(t, u.Host, commitproxy.Protocol{ReadFrame: readFrame, IsCommit: isCommit})
+	p, address := commitproxy.New(t, u.Host, commitproxy.Protocol{
+		ReadFrame: func(r io.Reader, first bool) ([]byte, error) { return readFrame(r, !first) },
+		IsCommit:  isCommit,
+	})
 	u.Host = address
 	return p, u.String()
 }
@@ -42,9 +45,9 @@ func isCommit(frame []byte) bool {
 
 // readFrame reads one message: a type byte, which the first one of a connection has not, a length that counts itself,
 // and the body (PostgreSQL documentation, "Message Formats").
-func readFrame(r io.Reader, first bool) ([]byte, error) {
+func readFrame(r io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4, 5)
-	if !first {
+	if typed {
 		head = head[:5]
 	}
 	if _, err := io.ReadFull(r, head); err != nil {
