@@ -51,7 +51,7 @@ func TestCheckGuardsTheUsersOwnTransaction(t *testing.T) {
 				t.Errorf("Check with 6 after 7: %v", err)
 			}
 			if _, err := tx.Exec(t.Context(), "INSERT INTO doc VALUES (6)"); !errors.Is(err, pgx.ErrTxClosed) {
-				t.Errorf("the refused transaction goes on: %v", err)
+				t.Fatalf("the refused transaction goes on: %v", err)
 			}
 			continue
 		}

@@ -246,6 +246,7 @@ func TestContextEndsDoBeforeCommit(t *testing.T) {
 	pool := newPool(t)
 	g := newGuard(t, pool, nil)
 	mustExec(t, pool, "CREATE TABLE doc (n int)")
+	conns := pool.Stat().NewConnsCount()
 	for name, wait := range map[string]bool{"as fn returns": false, "while fn waits": true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		err := g.Do(ctx, "x", 5, func(ctx context.Context, tx pgx.Tx) error {
@@ -263,6 +264,9 @@ func TestContextEndsDoBeforeCommit(t *testing.T) {
 	}
 	if n := value[int](t, pool, "SELECT count(*) FROM doc"); n != 0 {
 		t.Errorf("%d rows are stored", n)
+	}
+	if n := pool.Stat().NewConnsCount() - conns; n != 0 {
+		t.Errorf("%d connections were lost, though nothing was under way on them", n)
 	}
 	// While another holder has the row.
 	err := g.Do(t.Context(), "x", 5, func(context.Context, pgx.Tx) error {
