@@ -57,7 +57,7 @@ func start(sync bool) (*Server, error) {
 		Program: func(dir string, port int) []string {
 			return []string{server, "--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--pid-file=" + filepath.Join(dir, "pid"),
 				"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port), "--socket=" + filepath.Join(dir, "socket"), "--skip-name-resolve",
-				"--innodb-flush-log-at-trx-commit=" + flush, "--max-connections=200", "--innodb-buffer-pool-size=32M", "--innodb-fast-shutdown=2"}
+				"--innodb-flush-log-at-trx-commit=" + flush, "--max-connections=200", "--innodb-fast-shutdown=2"}
 		},
 		Ping:    func(port int) error { return run(port, "DO 0") },
 		PIDFile: "pid",
