@@ -240,6 +240,24 @@ func TestDoLimitsIdleTimeForItsTransactionOnly(t *testing.T) {
 	}
 }
 
+func TestDoBeginsInTheChosenIsolationLevel(t *testing.T) {
+	pool := newPool(t)
+	for _, level := range []pgx.TxIsoLevel{pgx.ReadUncommitted, pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		g := newGuard(t, pool, &pgxguard.Options{Isolation: level})
+		err := g.Do(t.Context(), "x", 5, func(ctx context.Context, tx pgx.Tx) error {
+			var got string
+			err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&got)
+			if got != string(level) {
+				t.Errorf("%s inside Do; want %s", got, level)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // ctx governs the wait for the row, fn, and what is between fn and COMMIT; nothing of it is unknown.
 func TestContextEndsDoBeforeCommit(t *testing.T) {
 	cause := errors.New("the lock was lost")
