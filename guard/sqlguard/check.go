@@ -15,14 +15,14 @@ import (
 //
 //   - Call it first in the transaction. What was read before it may come from before an earlier holder's last write.
 //   - Never call it inside a savepoint: ROLLBACK TO would give up the mark, and on PostgreSQL its lock, and keep what is
-//     written afterwards. PostgreSQL can tell, and Check then fails; SQLite cannot. A savepoint after Check is fine.
+//     written afterwards. PostgreSQL can tell, and Check then fails; the others cannot. A savepoint after Check is fine.
 //   - When it returns an error, whichever, it has rolled tx back: a refused transaction would still hold the row's lock,
 //     and one that goes on unguarded must not be committed by mistake. Statements and Commit then give sql.ErrTxDone.
 //   - Be ready to run the transaction again on the errors of Do's retries: in isolation levels above READ COMMITTED
-//     they are how PostgreSQL says that another holder came first.
+//     they are how databases say that another holder came first.
 //   - An error of Commit means that the transaction may be stored, unless its code proves otherwise.
-//   - A holder that is paused inside the transaction blocks the next one. Do bounds that on PostgreSQL; you can, by
-//     SET LOCAL idle_in_transaction_session_timeout.
+//   - A holder that is paused inside the transaction blocks the next one. Do bounds that on PostgreSQL and
+//     MariaDB; you can, by SET LOCAL idle_in_transaction_session_timeout or SET idle_write_transaction_timeout.
 //
 // The error is a [*guard.StaleError], one that wraps [guard.ErrNoToken], that of [guard.CheckResource], or another.
 // ctx governs the statements of Check; a wait for the row ends with it.

@@ -31,15 +31,16 @@ import (
 // order, so that two of them cannot wait for each other.
 //
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
-// Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, SQLite's SQLITE_BUSY,
-// also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
+// Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, MySQL's 1213, 1205 and
+// 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
 // pool, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
 // transaction is rolled back, and the panic goes on.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
-// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, unless the
-// session has a stricter limit: a holder that is paused inside fn, or that does something else for so long between two
-// statements, loses the transaction, and the next holder gets through.
+// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
+// idle_write_transaction_timeout, unless the session has a stricter limit: a holder that is paused inside fn, or that does
+// something else for so long between two statements, loses the transaction, and the next holder gets through. MySQL and
+// SQLite have no such limit, see [MySQL] and [SQLite].
 func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx *sql.Tx) error) (err error) {
 	ended := false
 	defer func() {

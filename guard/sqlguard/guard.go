@@ -15,11 +15,16 @@
 // What it does not: writes that do not pass Check or Do are not guarded. Marks are as durable as the data beside them,
 // and a failover to an asynchronous replica loses both. A token is no secret and gives no rights.
 //
-// It uses nothing but a row of a table inside one transaction, no state of a session, so it works behind poolers that
-// give each transaction another connection (PgBouncer's transaction mode). It works in every isolation level.
+// The guard rests on nothing but a row of a table inside one transaction, so it works behind poolers that give each
+// transaction another connection (PgBouncer's transaction mode), and in every isolation level. On MariaDB alone, Do changes
+// a setting of the session for the time of its transaction, see [MySQL].
 //
-// Tested on PostgreSQL 15 with pgx, and on SQLite with modernc.org/sqlite. Needs PostgreSQL 13 or SQLite 3.35, and a
-// driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
+// Beside it: [Guard.Once] lets an operation have its effects once, [Guard.Marks] lists what was marked, and
+// [Guard.Protect] makes PostgreSQL refuse the writes of those who forgot the guard.
+//
+// Tested on PostgreSQL 15 with pgx, on MariaDB 10.11 with go-sql-driver/mysql, and on SQLite with modernc.org/sqlite.
+// MySQL itself is not tested: its statements are those that MariaDB is tested with. Needs PostgreSQL 13, MariaDB 10.3,
+// MySQL 8.0.16 or SQLite 3.35, and a driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
 package sqlguard
 
 import (
@@ -41,7 +46,7 @@ type Options struct {
 	Table string
 
 	// Isolation is the isolation level of the transactions that Do begins; default is the database's own. PostgreSQL
-	// takes all of its levels. SQLite has only sql.LevelSerializable.
+	// and MySQL take all of their levels. SQLite has only sql.LevelSerializable.
 	Isolation sql.IsolationLevel
 
 	// MaxRetries bounds how often Do and Seal run again after a conflict with another transaction; default 20, with
