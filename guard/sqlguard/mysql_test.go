@@ -322,3 +322,21 @@ func TestLostCommitReplyOfMariaDBIsUnknownAndNeverReplayed(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot from before the record does not show it, but the record is there all the same.
+func TestRecordBehindTheSnapshotIsSeen(t *testing.T) {
+	db := openMariaDB(t)
+	g := newGuard(t, db, sqlguard.MySQL, nil)
+	mustExec(t, db, "CREATE TABLE account (n int)", "INSERT INTO account VALUES (0)")
+	tx := begin(t, db)
+	var n int
+	if err := tx.QueryRow("SELECT n FROM account").Scan(&n); err != nil { // takes the snapshot
+		t.Fatal(err)
+	}
+	if err := g.Do(t.Context(), "x", 5, credit(g, "x", "a")); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := g.Once(t.Context(), tx, "x", "a"); first || err != nil {
+		t.Errorf("Once = %v, %v; want false, nil", first, err)
+	}
+}

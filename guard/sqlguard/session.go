@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"time"
 )
 
@@ -18,21 +17,16 @@ func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 		tx, err := g.db.BeginTx(ctx, opts)
 		return tx, nil, err
 	}
-	// On a single connection database/sql does not try again when an idle one turns out to be dead.
-	for try := 0; ; try++ {
-		conn, err := g.db.Conn(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		tx, err := conn.BeginTx(ctx, opts)
-		if err == nil {
-			return tx, conn, nil
-		}
-		_ = conn.Close()
-		if try == 2 || !errors.Is(err, driver.ErrBadConn) {
-			return nil, nil, err
-		}
+	conn, err := g.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
+	tx, err := conn.BeginTx(ctx, opts)
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	return tx, conn, nil
 }
 
 // giveBack hands the connection to the pool as it was. If the setting cannot be taken back, also because the context
