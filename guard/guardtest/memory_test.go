@@ -44,6 +44,9 @@ func (m *memory) step(ctx context.Context, resource string, tok guard.Token, cha
 		return err
 	}
 	key := m.key(resource)
+	if m.is("refuses long names") && len(resource) > 255 {
+		return errors.New("name too long")
+	}
 	if tok <= 0 && m.is("takes zero for permission") {
 		change(key)
 		return nil
@@ -92,6 +95,16 @@ func (m *memory) rule(resource string, tok, highest guard.Token) error {
 			return stale
 		}
 		return nil
+	case "wraps at 32 bits":
+		if uint32(tok) < uint32(highest) {
+			return stale
+		}
+		return nil
+	case "says stale and unknown":
+		if tok < highest {
+			return errors.Join(stale, guard.ErrUnknown)
+		}
+		return nil
 	case "hides the mark":
 		if tok < highest {
 			return guard.ErrStale
@@ -112,7 +125,13 @@ func (m *memory) rule(resource string, tok, highest guard.Token) error {
 
 func (m *memory) write(ctx context.Context, resource string, tok guard.Token, value string) error {
 	return m.step(ctx, resource, tok, func(key string) {
-		if !m.is("loses writes") {
+		switch {
+		case m.is("loses writes"), m.is("loses empty values") && value == "":
+		case m.is("cuts values"):
+			m.data[key] = value[:min(len(value), 1<<16-1)]
+		case m.is("trims values"):
+			m.data[key] = strings.TrimSpace(value)
+		default:
 			m.data[key] = value
 		}
 	})

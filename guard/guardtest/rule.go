@@ -3,6 +3,7 @@ package guardtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -118,6 +119,42 @@ func checkNames(ctx context.Context, s Store) error {
 		f.holds(ctx, s, r, tok.String(), tok)
 		f.stale("late write to "+r, s.Write(ctx, r, 99, "late"), r, 99, tok)
 	}
+	return f.err()
+}
+
+// values are contents that storages cut, trim, escape or take for none.
+var values = []string{
+	"a", " ", "0", "null", " a ", "a\n", "\t", "'", `"`, "\\", "$1 ? %s", "<é鍵🔒>", strings.Repeat("x", 255), strings.Repeat("x", 256),
+	strings.Repeat("é", 1<<15), strings.Repeat("x", 1<<16), strings.Repeat("0123456789abcde\n", 1<<16),
+}
+
+// checkValues: content of no byte, one byte and 1 MiB comes back as it was written, and is guarded like any other.
+func checkValues(ctx context.Context, s Store) error {
+	var f findings
+	same := func(r, want string) {
+		if got, err := s.Read(ctx, r); err != nil || got != want {
+			f.add("wrote %d bytes, %.20q; Read = %d bytes, %.20q, %v", len(want), want, len(got), got, err)
+		}
+	}
+	for i, v := range values {
+		const r = "values"
+		tok := guard.Token(10 + 2*i)
+		f.accepted(fmt.Sprintf("write of %d bytes", len(v)), s.Write(ctx, r, tok, v))
+		same(r, v)
+		f.accepted("write of nothing after it", s.Write(ctx, r, tok+1, ""))
+		f.holds(ctx, s, r, "", tok+1)
+		f.stale(fmt.Sprintf("late write of %d bytes", len(v)), s.Write(ctx, r, tok, v), r, tok, tok+1)
+		f.holds(ctx, s, r, "", tok+1)
+	}
+	// Nothing is content, too: it is guarded where nothing was before, and cannot be told from no content by reading.
+	f.accepted("first write of nothing", s.Write(ctx, "values, empty", 5, ""))
+	f.holds(ctx, s, "values, empty", "", 5)
+	f.stale("write below it", s.Write(ctx, "values, empty", 4, "late"), "values, empty", 4, 5)
+	// A refused write of nothing does not empty what is there.
+	large := values[len(values)-1]
+	f.accepted("large write", s.Write(ctx, "values, large", 5, large))
+	f.stale("late write of nothing", s.Write(ctx, "values, large", 4, ""), "values, large", 4, 5)
+	same("values, large", large)
 	return f.err()
 }
 

@@ -26,6 +26,7 @@ var checks = []check{
 	{"WideTokens", "", checkWideTokens},
 	{"BadNames", "", checkBadNames},
 	{"Names", "", checkNames},
+	{"Values", "", checkValues},
 	{"Seal", "", checkSeal},
 	{"SealBeforeRead", "", checkSealBeforeRead},
 	{"Cancelled", "", checkCancelled},

@@ -195,14 +195,19 @@ func TestSwallowedMarkIsNotCalledStale(t *testing.T) {
 
 // A mark that is stored otherwise than written guards nothing.
 func TestChangedMarkIsAnError(t *testing.T) {
-	db := openPostgres(t)
-	g := newGuard(t, db, sqlguard.Postgres, nil)
-	mustExec(t, db,
-		"CREATE FUNCTION lower() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.token := 1; RETURN NEW; END'",
-		"CREATE TRIGGER lower BEFORE INSERT OR UPDATE ON fencedlock_marks FOR EACH ROW EXECUTE FUNCTION lower()")
-	err := g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { t.Error("fn ran"); return nil })
-	if err == nil || errors.Is(err, guard.ErrStale) || !strings.Contains(err.Error(), "something changes the table of marks") {
-		t.Errorf("Do = %v; want an error about the table", err)
+	for dialect, stmts := range map[sqlguard.Dialect][]string{
+		sqlguard.Postgres: {
+			"CREATE FUNCTION lower() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.token := 1; RETURN NEW; END'",
+			"CREATE TRIGGER lower BEFORE INSERT OR UPDATE ON fencedlock_marks FOR EACH ROW EXECUTE FUNCTION lower()"},
+		sqlguard.MySQL: {"CREATE TRIGGER low BEFORE INSERT ON fencedlock_marks FOR EACH ROW SET NEW.token = 1"},
+	} {
+		db := backendOf(dialect).open(t)
+		g := newGuard(t, db, dialect, nil)
+		mustExec(t, db, stmts...)
+		err := g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { t.Error("fn ran"); return nil })
+		if err == nil || errors.Is(err, guard.ErrStale) || !strings.Contains(err.Error(), "something changes the table of marks") {
+			t.Errorf("%v: Do = %v; want an error about the table", dialect, err)
+		}
 	}
 }
 

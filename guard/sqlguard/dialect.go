@@ -3,6 +3,7 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -23,8 +24,26 @@ const (
 	// reads before Check cannot wait for its turn at all; one that begins with Check can.
 	//
 	// SQLite bounds no transaction's time: a holder that is paused inside one blocks all writers of the file until it
-	// goes on or its process ends. Bound your own wait with the context.
+	// goes on or its process ends. The wait of the others ends with an error after the busy timeout, in Do and Seal after
+	// that many times one more than Options.MaxRetries, or when the context ends, whichever is first. On Linux the error
+	// names the process that has the lock. When SQLite waits under its busy timeout, drivers may see the end of the
+	// context only after it, so keep it short.
 	SQLite
+
+	// MySQL is MySQL, version 8.0.16 or later, and MariaDB, version 10.3 or later, with InnoDB. Errors must be those of
+	// github.com/go-sql-driver/mysql or carry their number in a field of the same kind.
+	//
+	// Statements that define something (CREATE, ALTER, DROP, TRUNCATE) and some others, such as LOCK TABLES, end the
+	// transaction with a COMMIT that nobody sees: a later holder gets through, and what the earlier one does afterwards is
+	// guarded no more. Keep them out of guarded transactions. And a statement that fails with a lock wait timeout (1205)
+	// leaves the transaction open: return its error, or roll back, so that the rest is not committed without it.
+	//
+	// In Do on MariaDB a holder that is paused is cut off by idle_write_transaction_timeout. That is a setting of the
+	// session: Do sets it to 5 s and back, which costs two round trips, unless the session has one of 1 to 5 s already; with
+	// go-sql-driver/mysql the data source name can give it that, by idle_write_transaction_timeout=5. MySQL has no such
+	// limit: a paused holder blocks its resource until it goes on, its connection breaks (net.ipv4.tcp_keepalive and
+	// wait_timeout of the server decide when), or somebody kills it.
+	MySQL
 )
 
 // String returns the dialect's name.
@@ -34,6 +53,8 @@ func (d Dialect) String() string {
 		return "Postgres"
 	case SQLite:
 		return "SQLite"
+	case MySQL:
+		return "MySQL"
 	}
 	return fmt.Sprintf("Dialect(%d)", int(d))
 }
@@ -41,12 +62,17 @@ func (d Dialect) String() string {
 func (d Dialect) with(t sqlmark.Table) (dialect, error) {
 	switch d {
 	case Postgres:
-		return postgres{sqlmark.NewPostgres(t, idleLimit), t}, nil
+		return postgres{sqlmark.NewPostgres(t, sqlmark.IdleLimit), t}, nil
 	case SQLite:
 		return sqlite{t}, nil
+	case MySQL:
+		return newMySQL(t), nil
 	}
-	return nil, fmt.Errorf("sqlguard: %s is no dialect; use sqlguard.Postgres or sqlguard.SQLite", d)
+	return nil, fmt.Errorf("sqlguard: %s is no dialect; use sqlguard.Postgres, sqlguard.SQLite or sqlguard.MySQL", d)
 }
+
+// errHigher is what a dialect says when the mark was not raised, which remains to be looked at.
+var errHigher = errors.New("the mark is higher")
 
 // dialect is what the databases do differently.
 type dialect interface {
@@ -54,14 +80,30 @@ type dialect interface {
 	schema() []string
 	// lockMigration makes migrations run one after the other, until the transaction ends.
 	lockMigration(ctx context.Context, tx *sql.Tx) error
-	// raise compares and raises the mark under the row's lock. It returns sql.ErrNoRows if the mark is higher. limited
-	// asks for a bound on the transaction's idle time, if the database has one.
-	raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error
-	// markStatement reads the mark of its only parameter, or the version under the empty name.
+	// raise compares and raises the mark under the row's lock. It returns errHigher if the mark seems to be higher. limited
+	// asks for a bound on the transaction's idle time, if the database has one; undo is the statement, if any, that takes
+	// the bound back once the transaction has ended.
+	raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) (undo string, err error)
+	// limitsSession tells whether raise can have something to undo.
+	limitsSession() bool
+	// markStatement reads the mark of its only parameter.
 	markStatement() string
+	// versionStatement reads the version, and fails if one of the tables is missing.
+	versionStatement() string
+	// marksStatement reads the marks after its first parameter, at most as many as its second says.
+	marksStatement() string
+	// insertOnce inserts the record of an operation, and tells whether it was not there. It waits for transactions that have
+	// inserted the same and are still running.
+	insertOnce(ctx context.Context, tx *sql.Tx, resource, operation string) (first bool, err error)
+	// doneStatement counts the records of an operation, 0 or 1.
+	doneStatement() string
+	// pruneStatement deletes the records that are older than its parameter, in microseconds.
+	pruneStatement() string
 	hasIsolation(sql.IsolationLevel) bool
 	// retryable tells whether a transaction that was rolled back for err may pass if it is run again.
 	retryable(err error) bool
+	// blocker says who is in the way, as far as it can tell, if err is that of a wait that was given up; else "".
+	blocker(ctx context.Context, db *sql.DB, err error) string
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool

@@ -31,15 +31,16 @@ import (
 // order, so that two of them cannot wait for each other.
 //
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
-// Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, SQLite's SQLITE_BUSY,
-// also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
+// Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, MySQL's 1213, 1205 and
+// 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
 // pool, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
 // transaction is rolled back, and the panic goes on.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
-// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, unless the
-// session has a stricter limit: a holder that is paused inside fn, or that does something else for so long between two
-// statements, loses the transaction, and the next holder gets through.
+// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
+// idle_write_transaction_timeout, unless the session has a stricter limit: a holder that is paused inside fn, or that does
+// something else for so long between two statements, loses the transaction, and the next holder gets through. MySQL and
+// SQLite have no such limit, see [MySQL] and [SQLite].
 func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx *sql.Tx) error) (err error) {
 	ended := false
 	defer func() {
@@ -57,12 +58,13 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
-	return g.transact(ctx, func(tx *sql.Tx) error {
-		if err := g.check(ctx, tx, resource, tok, true); err != nil {
+	return g.transact(ctx, func(tx *sql.Tx, undo *string) error {
+		var err error
+		if *undo, err = g.check(ctx, tx, resource, tok, true); err != nil {
 			return err
 		}
 		if err := fn(ctx, tx); err != nil {
-			return because(ctx, err)
+			return sqlmark.Because(ctx, err)
 		}
 		return nil
 	})
@@ -74,49 +76,48 @@ func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) erro
 	return g.Do(ctx, resource, tok, func(context.Context, *sql.Tx) error { return nil })
 }
 
-// transact runs step in a transaction, and again while the database reports conflicts.
-func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx) error) error {
+// transact runs step in a transaction, and again while the database reports conflicts. step can name a statement that is
+// run in the session once the transaction has ended, however it did.
+func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
 	return g.retry(ctx, func() error { return g.attempt(ctx, step) })
 }
 
-// retry runs try until it succeeds or fails for good. An unknown outcome is one of the latter, whatever else it wraps.
 func (g *Guard) retry(ctx context.Context, try func() error) error {
-	for n := 0; ; n++ {
-		err := try()
-		if err == nil || errors.Is(err, guard.ErrUnknown) || !g.d.retryable(err) {
-			return err
-		}
-		if n == g.opts.MaxRetries {
-			return fmt.Errorf("sqlguard: gave up after %d retries, nothing was stored: %w", n, err)
-		}
-		if sqlmark.Pause(ctx, n) != nil {
-			return because(ctx, err)
+	err := sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
+	if err != nil {
+		if who := g.d.blocker(ctx, g.db, err); who != "" {
+			err = fmt.Errorf("%w (%s)", err, who)
 		}
 	}
+	return err
 }
 
 // attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
-func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx) error) error {
-	tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: g.opts.Isolation})
+func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
+	tx, conn, err := g.begin(ctx)
 	if err != nil {
-		return because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
 	}
 	// For errors and panics alike. Whether it works does not matter: what is not committed is not stored, and a
 	// connection that cannot roll back is closed by its driver.
-	defer func() { _ = tx.Rollback() }()
-	if err := step(tx); err != nil {
+	var undo string
+	defer func() {
+		_ = tx.Rollback()
+		giveBack(ctx, conn, undo)
+	}()
+	if err := step(tx, &undo); err != nil {
 		return err
 	}
 	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.
 	if ctx.Err() != nil {
-		return because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
+		return sqlmark.Because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
 	}
 	err = tx.Commit()
 	switch {
 	case err == nil:
 		return nil
 	case g.d.rolledBack(err):
-		return because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
 	}
-	return because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
+	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
 }

@@ -91,9 +91,12 @@ func TestDoRunsAgainAfterConflictsOnly(t *testing.T) {
 func conflictOf(t *testing.T, b backend) error {
 	t.Helper()
 	var err error
-	if b.dialect == sqlguard.Postgres {
+	switch b.dialect {
+	case sqlguard.Postgres:
 		_, err = b.open(t).Exec("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")
-	} else {
+	case sqlguard.MySQL:
+		_, err = b.open(t).Exec("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213")
+	case sqlguard.SQLite:
 		dsn := sqliteDSN(t) + "?_txlock=exclusive"
 		begin(t, openDB(t, "sqlite", dsn))
 		_, err = openDB(t, "sqlite", dsn).Begin()

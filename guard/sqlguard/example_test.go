@@ -109,3 +109,36 @@ func ExampleGuard_Seal() {
 	// <nil>
 	// true
 }
+
+// A payment that is run again, by whoever it is, is made once.
+func ExampleGuard_Once() {
+	ctx := context.Background()
+	db, remove := openExample()
+	defer remove()
+	g, err := sqlguard.New(db, sqlguard.SQLite, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := g.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	pay := func(tok guard.Token, id string) error {
+		return g.Do(ctx, "account/alice", tok, func(ctx context.Context, tx *sql.Tx) error {
+			first, err := g.Once(ctx, tx, "account/alice", id)
+			if err != nil || !first {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "UPDATE account SET balance = balance - 10 WHERE id = 'alice'")
+			return err
+		})
+	}
+	fmt.Println(pay(7, "payment 1"), pay(7, "payment 1"), pay(9, "payment 1"), pay(9, "payment 2"))
+	var balance int
+	if err := db.QueryRow("SELECT balance FROM account").Scan(&balance); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(balance)
+	// Output:
+	// <nil> <nil> <nil> <nil>
+	// 80
+}

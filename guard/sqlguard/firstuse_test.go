@@ -31,7 +31,7 @@ func TestTwoHoldersMeetWhereNothingWasMarked(t *testing.T) {
 					for k, tok := range []guard.Token{7, 9} {
 						wg.Go(func() {
 							<-start
-							errs[k] = g.Do(t.Context(), r, tok, doExec("INSERT INTO log (resource, token) VALUES ($1, $2)", r, int64(tok)))
+							errs[k] = g.Do(t.Context(), r, tok, doExec(b.sql("INSERT INTO log (resource, token) VALUES ($1, $2)"), r, int64(tok)))
 						})
 					}
 					close(start)
@@ -39,7 +39,7 @@ func TestTwoHoldersMeetWhereNothingWasMarked(t *testing.T) {
 					if errs[1] != nil {
 						t.Fatalf("%s: token 9: %v", r, errs[1])
 					}
-					got := tokens(t, db, r)
+					got := tokens(t, b, db, r)
 					switch {
 					case errs[0] == nil && got == "7 9 ", errors.Is(errs[0], guard.ErrStale) && got == "9 ":
 						outcomes[got]++
@@ -53,9 +53,9 @@ func TestTwoHoldersMeetWhereNothingWasMarked(t *testing.T) {
 	})
 }
 
-func tokens(t *testing.T, db *sql.DB, resource string) (s string) {
+func tokens(t *testing.T, b backend, db *sql.DB, resource string) (s string) {
 	t.Helper()
-	rows, err := db.QueryContext(context.Background(), "SELECT token FROM log WHERE resource = $1 ORDER BY id", resource)
+	rows, err := db.QueryContext(context.Background(), b.sql("SELECT token FROM log WHERE resource = $1 ORDER BY id"), resource)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,16 @@
 // What it does not: writes that do not pass Check or Do are not guarded. Marks are as durable as the data beside them,
 // and a failover to an asynchronous replica loses both. A token is no secret and gives no rights.
 //
-// It uses nothing but a row of a table inside one transaction, no state of a session, so it works behind poolers that
-// give each transaction another connection (PgBouncer's transaction mode). It works in every isolation level.
+// The guard rests on nothing but a row of a table inside one transaction, so it works behind poolers that give each
+// transaction another connection (PgBouncer's transaction mode), and in every isolation level. On MariaDB alone, Do changes
+// a setting of the session for the time of its transaction, see [MySQL].
 //
-// Tested on PostgreSQL 15 with pgx, and on SQLite with modernc.org/sqlite. Needs PostgreSQL 13 or SQLite 3.35, and a
-// driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
+// Beside it: [Guard.Once] lets an operation have its effects once, [Guard.Marks] lists what was marked, and
+// [Guard.Protect] makes PostgreSQL refuse the writes of those who forgot the guard.
+//
+// Tested on PostgreSQL 15 with pgx, on MariaDB 10.11 with go-sql-driver/mysql, and on SQLite with modernc.org/sqlite.
+// MySQL itself is not tested: its statements are those that MariaDB is tested with. Needs PostgreSQL 13, MariaDB 10.3,
+// MySQL 8.0.16 or SQLite 3.35, and a driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
 package sqlguard
 
 import (
@@ -32,18 +37,16 @@ import (
 	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
 
-// defaultRetries is with the pauses between them about one second.
-const defaultRetries = 20
-
 // Options are the choices of a Guard. The zero value of each field is its default.
 type Options struct {
-	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is 1 to
-	// 63 ASCII letters, digits and underscores, and is quoted as it stands, so upper case stays upper case. Name the
-	// schema where the search path may differ between programs: two tables are two sets of marks.
+	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is ASCII
+	// letters, digits and underscores, at most 48 of the table and 63 of the schema, and is quoted as it stands, so upper
+	// case stays upper case. Name the schema where the search path may differ between programs: two tables are two sets
+	// of marks. The table of [Guard.Once] has the same name with "_once" behind it.
 	Table string
 
 	// Isolation is the isolation level of the transactions that Do begins; default is the database's own. PostgreSQL
-	// takes all of its levels. SQLite has only sql.LevelSerializable.
+	// and MySQL take all of their levels. SQLite has only sql.LevelSerializable.
 	Isolation sql.IsolationLevel
 
 	// MaxRetries bounds how often Do and Seal run again after a conflict with another transaction; default 20, with
@@ -87,9 +90,9 @@ func New(db *sql.DB, d Dialect, o *Options) (*Guard, error) {
 	}
 	switch {
 	case o.MaxRetries < 0:
-		return nil, fmt.Errorf("sqlguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, defaultRetries)
+		return nil, fmt.Errorf("sqlguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, sqlmark.DefaultRetries)
 	case o.MaxRetries == 0:
-		g.opts.MaxRetries = defaultRetries
+		g.opts.MaxRetries = sqlmark.DefaultRetries
 	}
 	return g, nil
 }
@@ -105,16 +108,7 @@ func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, er
 // drivers return then does not always say so.
 func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if g.d.missingTable(err) {
-		return fmt.Errorf("sqlguard: %s: the table of marks is missing; call Migrate, or run the statements of Schema: %w", what, err)
+		return fmt.Errorf("sqlguard: %s: a table of the guard is missing; call Migrate, or run the statements of Schema: %w", what, err)
 	}
-	return because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
-}
-
-func because(ctx context.Context, err error) error {
-	for _, reason := range []error{ctx.Err(), context.Cause(ctx)} {
-		if reason != nil && !errors.Is(err, reason) {
-			err = fmt.Errorf("%w (%w)", err, reason)
-		}
-	}
-	return err
+	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
 }

@@ -33,8 +33,12 @@ type queryer interface {
 
 // mark returns 0 if there is no row. A mark that is there and cannot be one is an error, never 0.
 func (g *Guard) mark(ctx context.Context, q queryer, resource string) (guard.Token, error) {
+	return token(q.QueryRowContext(ctx, g.d.markStatement(), resource))
+}
+
+func token(row *sql.Row) (guard.Token, error) {
 	var tok int64
-	err := q.QueryRowContext(ctx, g.d.markStatement(), resource).Scan(&tok)
+	err := row.Scan(&tok)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, nil

@@ -19,6 +19,7 @@ import (
 func TestHistoryNeverGoesBackInAnyIsolationLevel(t *testing.T) {
 	levels := map[sqlguard.Dialect][]sql.IsolationLevel{
 		sqlguard.Postgres: {sql.LevelDefault, sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSnapshot, sql.LevelSerializable},
+		sqlguard.MySQL:    {sql.LevelDefault, sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 		sqlguard.SQLite:   {sql.LevelDefault, sql.LevelSerializable},
 	}
 	onEach(t, func(t *testing.T, b backend) {
@@ -72,7 +73,10 @@ func TestPlainReadBeforeTheWriteLosesTheRace(t *testing.T) {
 				if err := r.write(tok)(ctx, tx); err != nil {
 					return err
 				}
-				const mark = `INSERT INTO fencedlock_marks VALUES ('doc', $1, 1) ON CONFLICT (resource) DO UPDATE SET token = excluded.token`
+				mark := `INSERT INTO fencedlock_marks VALUES ('doc', $1, 1) ON CONFLICT (resource) DO UPDATE SET token = excluded.token`
+				if b.dialect == sqlguard.MySQL {
+					mark = `REPLACE INTO fencedlock_marks VALUES ('doc', ?, 1)`
+				}
 				if _, err := tx.ExecContext(ctx, mark, int64(tok)); err != nil {
 					return err
 				}
@@ -87,7 +91,10 @@ func TestPlainReadBeforeTheWriteLosesTheRace(t *testing.T) {
 }
 
 // race is 8 writers with rising tokens at one document; the history is kept in the same transactions.
-type race struct{ db *sql.DB }
+type race struct {
+	db *sql.DB
+	b  backend
+}
 
 func startRace(t *testing.T, db *sql.DB, b backend) race {
 	t.Helper()
@@ -95,15 +102,15 @@ func startRace(t *testing.T, db *sql.DB, b backend) race {
 		"CREATE TABLE log (id "+b.serial+" PRIMARY KEY, token bigint)",
 		"CREATE TABLE doc (token bigint, n bigint)", "INSERT INTO doc VALUES (0, 0)",
 		"DELETE FROM fencedlock_marks WHERE resource = 'doc'")
-	return race{db}
+	return race{db, b}
 }
 
 func (r race) write(tok guard.Token) func(context.Context, *sql.Tx) error {
 	return func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE doc SET token = $1, n = n + 1", int64(tok)); err != nil {
+		if _, err := tx.ExecContext(ctx, r.b.sql("UPDATE doc SET token = $1, n = n + 1"), int64(tok)); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO log (token) VALUES ($1)", int64(tok))
+		_, err := tx.ExecContext(ctx, r.b.sql("INSERT INTO log (token) VALUES ($1)"), int64(tok))
 		return err
 	}
 }

@@ -4,17 +4,25 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/child"
+	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	child.Main(map[string]child.Role{"holder": holder})
+	goleak.VerifyTestMain(pgtest.Main(mariadbtest.Main(m)))
+}
 
 // backend is a database to run a test on.
 type backend struct {
@@ -22,11 +30,26 @@ type backend struct {
 	dialect sqlguard.Dialect
 	open    func(t testing.TB) *sql.DB
 	serial  string // the column type of a number that counts up
+	key     string // the column type of a name
+	text    string // the column type of a value
+}
+
+// sql writes the parameters of a statement, $1 and so on in their order, as the database wants them.
+func (b backend) sql(query string) string {
+	if b.dialect == sqlguard.Postgres {
+		return query
+	}
+	return regexp.MustCompile(`\$[0-9]`).ReplaceAllString(query, "?")
 }
 
 var backends = []backend{
-	{"Postgres", sqlguard.Postgres, openPostgres, "bigserial"},
-	{"SQLite", sqlguard.SQLite, openSQLite, "integer"},
+	{"Postgres", sqlguard.Postgres, openPostgres, "bigserial", "text", "text"},
+	{"SQLite", sqlguard.SQLite, openSQLite, "integer", "text", "text"},
+	{"MariaDB", sqlguard.MySQL, openMariaDB, "bigint AUTO_INCREMENT", "varbinary(512)", "longtext CHARACTER SET utf8mb4"},
+}
+
+func backendOf(d sqlguard.Dialect) backend {
+	return backends[slices.IndexFunc(backends, func(b backend) bool { return b.dialect == d })]
 }
 
 func onEach(t *testing.T, run func(t *testing.T, b backend)) {
@@ -57,6 +80,11 @@ func openPostgres(t testing.TB) *sql.DB {
 func openSQLite(t testing.TB) *sql.DB {
 	t.Helper()
 	return openDB(t, "sqlite", sqliteDSN(t)+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+}
+
+func openMariaDB(t testing.TB) *sql.DB {
+	t.Helper()
+	return openDB(t, "mysql", mariadbtest.Database(t))
 }
 
 func sqliteDSN(t testing.TB) string { return "file:" + filepath.Join(t.TempDir(), "test.db") }

@@ -5,15 +5,17 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
 
 // Schema returns the statements that Migrate runs, each ended by a semicolon, for those who keep their own migrations.
 // They change nothing when they are run again.
 func (g *Guard) Schema() string { return strings.Join(g.d.schema(), ";\n") + ";\n" }
 
-// Migrate creates the table of marks unless it is there. It may be called at every start, by several processes at once.
-// It needs the right to create tables only when there is something to create. It returns an error if the table is of a
-// version that this release does not know. ctx governs the call.
+// Migrate creates the tables of marks and of operations unless they are there. It may be called at every start, by
+// several processes at once. It needs the right to create tables only when there is something to create, else to read
+// both. It returns an error if they are of a version that this release does not know. ctx governs the call.
 func (g *Guard) Migrate(ctx context.Context) error {
 	var version int64
 	err := g.retry(ctx, func() (err error) {
@@ -26,13 +28,13 @@ func (g *Guard) Migrate(ctx context.Context) error {
 	case err == nil && version != 0:
 		return g.checkVersion(version)
 	}
-	return g.transact(ctx, func(tx *sql.Tx) error {
+	return g.transact(ctx, func(tx *sql.Tx, _ *string) error {
 		if err := g.d.lockMigration(ctx, tx); err != nil {
-			return because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
+			return sqlmark.Because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
 		}
 		for _, stmt := range g.d.schema() {
 			if _, err := tx.ExecContext(ctx, stmt); err != nil {
-				return because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
+				return sqlmark.Because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
 			}
 		}
 		version, err := g.version(ctx, tx) // somebody else may have been first, with another version
@@ -50,8 +52,8 @@ func (g *Guard) checkVersion(v int64) error {
 	return nil
 }
 
-// version returns 0 if the table has none.
+// version returns 0 if the tables have none, and fails if one of them is missing.
 func (g *Guard) version(ctx context.Context, q queryer) (int64, error) {
-	tok, err := g.mark(ctx, q, "")
+	tok, err := token(q.QueryRowContext(ctx, g.d.versionStatement()))
 	return int64(tok), err
 }

@@ -40,7 +40,7 @@ func TestMigrateKeepsMarks(t *testing.T) {
 		if err := g.Seal(t.Context(), "x", 5); err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, db, g.Schema()) // the user's own migration, run once more
+		mustExec(t, db, strings.SplitAfter(strings.TrimSpace(g.Schema()), ";\n")...) // the user's own migration, run once more
 		g = newGuard(t, db, b.dialect, nil)
 		if high, err := g.Highest(t.Context(), "x"); high != 5 || err != nil {
 			t.Errorf("Highest = %d, %v; want 5", high, err)
@@ -71,7 +71,7 @@ func TestMigrateNeedsNoRightsWhenTheTableIsThere(t *testing.T) {
 	dsn := pgtest.Database(t)
 	db := openDB(t, "pgx", dsn)
 	newGuard(t, db, sqlguard.Postgres, nil)
-	mustExec(t, db, "CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC", "GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO plain")
+	mustExec(t, db, "CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC", "GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO plain", "GRANT SELECT ON fencedlock_marks_once TO plain")
 	t.Cleanup(func() { mustExec(t, db, "DROP OWNED BY plain", "DROP ROLE plain") })
 	plain := openDB(t, "pgx", strings.Replace(dsn, "postgres@", "plain@", 1))
 	g := newGuard(t, plain, sqlguard.Postgres, nil)

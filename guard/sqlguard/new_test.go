@@ -28,6 +28,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		{"Options.Isolation", db, sqlguard.Postgres, sqlguard.Options{Isolation: sql.LevelWriteCommitted}},
 		{"Options.Isolation", db, sqlguard.Postgres, sqlguard.Options{Isolation: -1}},
 		{"Options.Isolation", db, sqlguard.SQLite, sqlguard.Options{Isolation: sql.LevelReadCommitted}},
+		{"Options.Isolation", db, sqlguard.MySQL, sqlguard.Options{Isolation: sql.LevelSnapshot}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: "a b"}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: `a"b`}},
 		{"Options.Table", db, sqlguard.Postgres, sqlguard.Options{Table: `a"; DROP TABLE x; --`}},
@@ -38,7 +39,8 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "tä"}},
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "a\x00"}},
 		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: "a\n"}},
-		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 64)}},
+		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 49)}},
+		{"Options.Table", db, sqlguard.SQLite, sqlguard.Options{Table: strings.Repeat("a", 64) + ".a"}},
 	} {
 		g, err := sqlguard.New(c.db, c.d, &c.o)
 		if g != nil || err == nil || !strings.HasPrefix(err.Error(), "sqlguard: ") || !strings.Contains(err.Error(), c.names) {
@@ -50,11 +52,15 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 func TestTableNamesStandAsGiven(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		db := b.open(t)
-		if b.dialect == sqlguard.Postgres {
+		switch b.dialect {
+		case sqlguard.MySQL:
+			mustExec(t, db, "CREATE DATABASE Other")
+			t.Cleanup(func() { mustExec(t, db, "DROP DATABASE Other") })
+		case sqlguard.Postgres:
 			db = openDB(t, "pgx", pgtest.Database(t)) // a schema of that name is for this test alone
 			mustExec(t, db, `CREATE SCHEMA "Other"`)
 		}
-		for _, table := range []string{"", "select", "Marks", "_", strings.Repeat("a", 63), "Other.marks"} {
+		for _, table := range []string{"", "select", "Marks", "_", strings.Repeat("a", 48), "Other.marks"} {
 			if table == "Other.marks" && b.dialect == sqlguard.SQLite {
 				table = "main.marks2"
 			}

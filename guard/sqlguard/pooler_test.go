@@ -30,10 +30,10 @@ func TestGuardLeavesNothingInASessionThatAPoolerSharesOut(t *testing.T) {
 
 	t.Run("the guard does not", func(t *testing.T) {
 		guardtest.Run(t, func(t *testing.T) guardtest.Store {
-			mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks")
+			mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
 			db := openDB(t, "pgx", pgtest.NewPooler(t, dsn, sessions))
 			g := newGuard(t, db, sqlguard.Postgres, &sqlguard.Options{Isolation: sql.LevelRepeatableRead})
-			s := kvStore(t, db, g)
+			s := kvStore(t, postgresql, db, g)
 			s.Without = map[guardtest.Capability]string{
 				guardtest.Restart:   "tried without the pooler",
 				guardtest.LoseReply: "tried without the pooler",
@@ -53,7 +53,7 @@ func TestGuardLeavesNothingInASessionThatAPoolerSharesOut(t *testing.T) {
 	})
 
 	t.Run("check and write share a transaction", func(t *testing.T) {
-		mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks", "CREATE TABLE kv (check_pid int, write_pid int)")
+		mustExec(t, direct, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once", "CREATE TABLE kv (check_pid int, write_pid int)")
 		db := openDB(t, "pgx", pgtest.NewPooler(t, dsn, sessions))
 		g := newGuard(t, db, sqlguard.Postgres, nil)
 		seen := make(map[int]bool)

@@ -3,15 +3,10 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
-
-// idleLimit is how long a holder that is paused inside Do can block the next one. Longer than a pause for garbage
-// collection, shorter than the usual lease.
-const idleLimit = 5 * time.Second
 
 type postgres struct {
 	sqlmark.Postgres
@@ -27,25 +22,39 @@ func (p postgres) lockMigration(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) error {
+func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) (undo string, err error) {
 	statement := p.Raise
 	if limited {
 		statement = p.RaiseLimited
 	}
 	res, err := tx.ExecContext(ctx, statement, resource, int64(tok))
 	if err != nil {
-		return sqlmark.Explain(err)
+		return "", sqlmark.Explain(err)
 	}
 	switch n, err := res.RowsAffected(); {
 	case err != nil:
-		return err
+		return "", err
 	case n == 0:
-		return sql.ErrNoRows
+		return "", errHigher
 	}
-	return nil
+	return "", nil
 }
 
+func (p postgres) limitsSession() bool { return false }
+
 func (p postgres) markStatement() string { return p.Mark }
+
+func (p postgres) versionStatement() string { return p.Version }
+
+func (p postgres) marksStatement() string { return p.Marks }
+
+func (p postgres) insertOnce(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	return insertOrNothing(ctx, tx, p.Once, resource, operation)
+}
+
+func (p postgres) doneStatement() string { return p.Done }
+
+func (p postgres) pruneStatement() string { return p.Prune }
 
 func (p postgres) hasIsolation(l sql.IsolationLevel) bool {
 	switch l {
@@ -56,6 +65,9 @@ func (p postgres) hasIsolation(l sql.IsolationLevel) bool {
 }
 
 func (p postgres) retryable(err error) bool { return sqlmark.Retryable(err) }
+
+// blocker: the wait has no end of its own, and the server is where to ask.
+func (p postgres) blocker(context.Context, *sql.DB, error) string { return "" }
 
 func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 

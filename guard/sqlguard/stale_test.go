@@ -18,10 +18,10 @@ func TestPausedHolderCannotOverwriteItsSuccessor(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		db := b.open(t)
 		g := newGuard(t, db, b.dialect, nil)
-		mustExec(t, db, "CREATE TABLE doc (name text PRIMARY KEY, body text)", "INSERT INTO doc VALUES ('x', 'empty')")
+		mustExec(t, db, "CREATE TABLE doc (name "+b.key+" PRIMARY KEY, body text)", "INSERT INTO doc VALUES ('x', 'empty')")
 		const first, second guard.Token = 5, 7
 		write := func(body string) func(context.Context, *sql.Tx) error {
-			return doExec("UPDATE doc SET body = $1 WHERE name = 'x'", body)
+			return doExec(b.sql("UPDATE doc SET body = $1 WHERE name = 'x'"), body)
 		}
 
 		looked, resume := make(chan struct{}), make(chan struct{})

@@ -15,13 +15,23 @@ func TestAProgramThatLocksLinksOneModuleMore(t *testing.T) {
 	if _, err := goCommand(root, nil, "list", "-deps", "./lock"); err != nil {
 		t.Fatal(err)
 	}
-	with := linked(t, `import _ "`+module+`/lock"`)
-	without := linked(t, `import (
-	"maps"
+	oneMore(t, "lock", `import (
 	_ "go.etcd.io/etcd/client/v3"
 	_ "go.uber.org/zap"
 	_ "golang.org/x/sys/cpu"
 )`)
+}
+
+// A program that imports pgxguard links what pgx's pool brings along, and this module.
+func TestAProgramThatGuardsOverPgxLinksOneModuleMore(t *testing.T) {
+	oneMore(t, "guard/pgxguard", `import _ "github.com/jackc/pgx/v5/pgxpool"`)
+}
+
+// oneMore compares the modules of a program that imports a package of ours with those of one that has the given imports.
+func oneMore(t *testing.T, pkg, imports string) {
+	t.Helper()
+	with := linked(t, `import _ "`+module+`/`+pkg+`"`)
+	without := linked(t, imports)
 	if i := slices.Index(with, module); i < 0 {
 		t.Fatalf("the module is missing among %v", with)
 	} else {
@@ -34,7 +44,7 @@ func TestAProgramThatLocksLinksOneModuleMore(t *testing.T) {
 	}
 	for _, m := range without {
 		if !slices.Contains(with, m) {
-			t.Errorf("a program with lock does not link %s: the comparison is wrong", m)
+			t.Errorf("a program with %s does not link %s: the comparison is wrong", pkg, m)
 		}
 	}
 	t.Logf("%d modules: %s", len(without), strings.Join(without, " "))

@@ -123,12 +123,16 @@ func TestEveryTestedPackageLooksForLeaks(t *testing.T) {
 	}
 }
 
-// Build tags and underscores must not keep an example out of the build.
+// Build tags and underscores must not keep an example out of the build, nor a module of its own.
 func TestEveryExampleCompiles(t *testing.T) {
 	want := make(map[string]bool)
+	modules := []string{root} // folders
 	err := walk(func(p string) error {
 		if strings.HasPrefix(p, "examples/") && strings.HasSuffix(p, ".go") && !strings.HasSuffix(p, "_test.go") {
 			want[module+"/"+path.Dir(p)] = true
+		}
+		if strings.HasPrefix(p, "examples/") && path.Base(p) == "go.mod" {
+			modules = append(modules, filepath.Join(root, filepath.FromSlash(path.Dir(p))))
 		}
 		return nil
 	})
@@ -141,16 +145,24 @@ func TestEveryExampleCompiles(t *testing.T) {
 	if len(want) == 0 {
 		return
 	}
-	listed, err := goCommand(root, nil, "list", "./examples/...")
-	if err != nil {
-		t.Fatal(err)
+	var listed []string
+	for _, dir := range modules {
+		pattern := "./..."
+		if dir == root {
+			pattern = "./examples/..."
+		}
+		pkgs, err := goCommand(dir, nil, "list", pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, pkgs...)
+		if _, err := goCommand(dir, nil, "build", "-o", t.TempDir()+"/", pattern); err != nil {
+			t.Error(err)
+		}
 	}
 	for pkg := range want {
 		if !slices.Contains(listed, pkg) {
 			t.Errorf("go list does not see %s", pkg)
 		}
-	}
-	if _, err := goCommand(root, nil, "build", "-o", t.TempDir()+"/", "./examples/..."); err != nil {
-		t.Error(err)
 	}
 }

@@ -3,19 +3,16 @@
 package pgtest
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/fencedlock/fencedlock/internal/daemon"
 )
 
-var errNotInstalled = errors.New("pgtest: PostgreSQL is not installed (no initdb and postgres on PATH, by pg_config, or in the usual folders); " +
+const errNotInstalled = daemon.NotInstalledError("pgtest: PostgreSQL is not installed (no initdb and postgres on PATH, by pg_config, or in the usual folders); " +
 	"on Debian and Ubuntu: apt-get install postgresql; on macOS: brew install postgresql@17")
 
 // findBinaries returns the folder that holds both initdb and postgres; of several versions the newest.
@@ -36,7 +33,7 @@ func findBinaries() (string, error) {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
 	for _, d := range dirs {
-		if executable(filepath.Join(d, "initdb")) && executable(filepath.Join(d, "postgres")) {
+		if daemon.Executable(filepath.Join(d, "initdb")) && daemon.Executable(filepath.Join(d, "postgres")) {
 			return d, nil
 		}
 	}
@@ -47,28 +44,4 @@ func version(dir string) int {
 	digits := strings.Trim(filepath.Base(filepath.Dir(dir)), "abcdefghijklmnopqrstuvwxyz-@")
 	n, _ := strconv.Atoi(digits) // a folder without a version sorts last
 	return n
-}
-
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// unprivileged returns whom to run the server as: PostgreSQL refuses to be run by root. nil is the current user.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, errU := strconv.ParseUint(u.Uid, 10, 32)
-		gid, errG := strconv.ParseUint(u.Gid, 10, 32)
-		if errU == nil && errG == nil {
-			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-		}
-	}
-	return nil, fmt.Errorf("pgtest: PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 }

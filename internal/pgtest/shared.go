@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/fencedlock/fencedlock/internal/daemon"
 )
 
 // shared is the one server of this test process, for tests that are content with a database of their own.
@@ -21,7 +23,7 @@ func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.once.Do(func() { shared.s, shared.err = start(false) })
 	if shared.err != nil {
-		unavailable(t, shared.err)
+		daemon.Unavailable(t, shared.err)
 	}
 	return shared.s
 }

@@ -7,22 +7,44 @@ import (
 	"time"
 )
 
-// Postgres has the statements for PostgreSQL 13 and later. All take the resource as $1, Raise and RaiseLimited the
-// token as $2.
+// Postgres has the statements for PostgreSQL 13 and later.
 type Postgres struct {
-	// Schema are the statements that create the table, to be run in one transaction.
+	// Schema are the statements that create the tables, to be run in one transaction under Lock.
 	Schema []string
-	// Raise raises the mark. It affects one row if the token is accepted. None means that the mark is higher, and is to be
+	// Version reads the version; no row is a table without one. It fails if one of the tables is missing.
+	Version string
+
+	// Raise raises the mark of resource $1 to token $2. It affects one row if the token is accepted. None means that the mark is higher, and is to be
 	// looked at; the row's lock is kept all the same until the transaction ends. Its result is of no use, so that it can
 	// be executed instead of queried, which costs database/sql less; what must not be fails it, see [Explain].
 	Raise string
 	// RaiseLimited is Raise that also bounds how long the transaction may sit idle, in the same round trip.
 	RaiseLimited string
-	// Mark reads the mark, or the version under the empty name.
+	// Mark reads the mark of resource $1.
 	Mark string
+	// Marks reads resource, token and checks of the marks after resource $1, at most $2 of them, in the order of their
+	// names' bytes. After "" it begins at the first one and passes over the version.
+	Marks string
+	// Once records that operation $2 of resource $1 is done. It affects one row if it was not; a transaction that
+	// records the same waits for this one to end. None means that it was, and that is to be looked at.
+	Once string
+	// Done counts the records of operation $2 of resource $1: 0 or 1.
+	Done string
+	// Prune deletes the records that are older than $1 microseconds by the database's clock.
+	Prune string
 	// Lock makes one migration at a time run; it ends with the transaction.
 	Lock string
+
+	// ProtectWhat names the quoted table $1 and the resource $2 for the rest of the transaction. Protect and Unprotect
+	// follow it there. They are blocks without parameters, since PostgreSQL takes none in such statements.
+	ProtectWhat string
+	// Protect creates the triggers that refuse writes to the table in transactions that have not raised the mark.
+	Protect string
+	// Unprotect drops them.
+	Unprotect string
 }
+
+const migrationLock = `pg_advisory_xact_lock(7308324465822425211)` // any number, but the same in all releases
 
 // NewPostgres returns the statements for a table. idle bounds a transaction's idle time in RaiseLimited, unless the
 // session has a stricter limit already.
@@ -46,13 +68,27 @@ RETURNING (CASE WHEN m.token <> $2 THEN '%s' WHEN m.xmin <> pg_current_xact_id()
 	token bigint NOT NULL CHECK (token > 0),
 	checks bigint NOT NULL
 )`, string(t)),
-			// The row of the empty name, which no resource can have, holds the version of the table.
+			fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
+	resource text COLLATE "C" NOT NULL CHECK (octet_length(resource) BETWEEN 1 AND 512),
+	operation text COLLATE "C" NOT NULL CHECK (octet_length(operation) BETWEEN 1 AND 512),
+	created_at timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (resource, operation)
+)`, string(t.Once())),
+			// The row of the empty name, which no resource can have, holds the version. It comes last: where it is, all is.
 			fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(t), Version),
 		},
+		Version:      t.Version(),
 		Raise:        raise(""),
 		RaiseLimited: raise(limit),
 		Mark:         fmt.Sprintf(`SELECT token FROM %s WHERE resource = $1`, string(t)),
-		Lock:         `SELECT pg_advisory_xact_lock(7308324465822425211)`, // any number, but the same in all releases
+		Marks:        fmt.Sprintf(`SELECT resource, token, checks FROM %s WHERE resource > $1 ORDER BY resource LIMIT $2`, string(t)),
+		Once:         fmt.Sprintf(`INSERT INTO %s (resource, operation) VALUES ($1, $2) ON CONFLICT (resource, operation) DO NOTHING`, string(t.Once())),
+		Done:         fmt.Sprintf(`SELECT count(*) FROM %s WHERE resource = $1 AND operation = $2`, string(t.Once())),
+		Prune:        fmt.Sprintf(`DELETE FROM %s WHERE created_at < clock_timestamp() - $1::bigint * interval '1 microsecond'`, string(t.Once())),
+		Lock:         `SELECT ` + migrationLock,
+		ProtectWhat:  protectWhat,
+		Protect:      protect(t),
+		Unprotect:    unprotect(t),
 	}
 }
 

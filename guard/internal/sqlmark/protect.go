@@ -1,0 +1,112 @@
+package sqlmark
+
+import "strings"
+
+// The triggers ask whether the row of the mark was written by the transaction itself, so they trust no setting of the
+// session, and a program that knows nothing of guards is refused. There is
+//   - one for each statement, on the table and all that inherits from it, partitions among them;
+//   - one for TRUNCATE, on the same;
+//   - one for each row, on a partitioned table: PostgreSQL clones it to the partitions, also to those that are attached
+//     later, so it sees what is written straight to one of them.
+//
+// They fire always; ordinary ones do not where session_replication_role is replica. Their function reads the marks with
+// the rights of its owner, under a search path that nobody can bend.
+
+const protectWhat = `SELECT set_config('fencedlock.table', $1, true), set_config('fencedlock.resource', $2, true)`
+
+// protectHead finds the table, the marks, and the triggers' function.
+const protectHead = `DO $fencedlock$
+DECLARE
+	target regclass := to_regclass(current_setting('fencedlock.table'));
+	wanted text := current_setting('fencedlock.resource');
+	marks regclass := to_regclass('$MARKS');
+	triggers CONSTANT text[] := ARRAY['fencedlock_protect', 'fencedlock_protect_truncate', 'fencedlock_protect_rows'];
+	stored text; -- the name of the table of marks, in full and quoted
+	fn text; -- the name of the function, likewise
+	body text;
+	tree oid[];
+	r record;
+BEGIN
+	PERFORM $LOCK;
+	IF target IS NULL THEN
+		RAISE EXCEPTION 'fencedlock: there is no table %', current_setting('fencedlock.table');
+	ELSIF marks IS NULL THEN
+		RAISE EXCEPTION 'fencedlock: the table of marks is missing' USING ERRCODE = 'undefined_table';
+	END IF;
+	SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', n.nspname, c.relname || '_protect')
+		INTO stored, fn FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = marks;
+	WITH RECURSIVE down(rel) AS (SELECT target::oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN down ON i.inhparent = down.rel)
+		SELECT array_agg(rel) INTO tree FROM down;
+`
+
+const protectBody = `
+	IF target = marks THEN
+		RAISE EXCEPTION 'fencedlock: % is the table of marks itself', target;
+	ELSIF (SELECT relkind FROM pg_class WHERE oid = target) NOT IN ('r', 'p') THEN
+		RAISE EXCEPTION 'fencedlock: % is no table', target;
+	ELSIF NOT has_table_privilege(marks, 'SELECT') THEN
+		RAISE EXCEPTION 'fencedlock: % may not read %, as the triggers will in its name', current_user, marks USING ERRCODE = 'insufficient_privilege';
+	END IF;
+
+	body := format($body$
+BEGIN
+	IF NOT EXISTS (SELECT FROM %s AS m WHERE m.resource = TG_ARGV[0] AND m.xmin = pg_current_xact_id_if_assigned()::xid) THEN
+		RAISE EXCEPTION 'fencedlock: %% on %%.%% is refused: this transaction has not passed Check for the resource "%%"', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]
+			USING HINT = 'Call Check of sqlguard or pgxguard first in the transaction and in no savepoint, or write inside Do.';
+	END IF;
+	IF TG_OP = 'DELETE' THEN
+		RETURN OLD;
+	END IF;
+	RETURN NEW;
+END
+$body$, stored);
+	IF NOT EXISTS (SELECT FROM pg_proc WHERE oid = to_regprocedure(fn || '()') AND prosrc = body AND prosecdef) THEN
+		EXECUTE format('CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', fn, body);
+	END IF;
+
+	SELECT t.tgrelid::regclass AS rel INTO r FROM pg_trigger t WHERE t.tgrelid = ANY (tree) AND t.tgname = ANY (triggers)
+		AND (t.tgfoid <> to_regprocedure(fn || '()') OR t.tgargs <> convert_to(wanted, getdatabaseencoding()) || decode('00', 'hex'));
+	IF FOUND THEN
+		RAISE EXCEPTION 'fencedlock: % is protected already, for another resource or with another table of marks; call Unprotect first', r.rel;
+	END IF;
+
+	-- What is in place is left alone, so that calling this at every start takes no lock. The numbers are pg_trigger's:
+	-- 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate.
+	FOR r IN
+		SELECT rel::regclass AS rel, kind.* FROM unnest(tree) rel CROSS JOIN (VALUES
+			(triggers[1], 30, 'INSERT OR UPDATE OR DELETE', 'STATEMENT'),
+			(triggers[2], 34, 'TRUNCATE', 'STATEMENT'),
+			(triggers[3], 31, 'INSERT OR UPDATE OR DELETE', 'ROW')
+		) kind(tgname, tgtype, events, each)
+		WHERE (kind.each = 'STATEMENT' OR rel = target AND (SELECT relkind FROM pg_class WHERE oid = target) = 'p')
+			AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = rel AND t.tgname = kind.tgname AND t.tgtype = kind.tgtype)
+	LOOP
+		EXECUTE format('CREATE TRIGGER %I BEFORE %s ON %s FOR EACH %s EXECUTE FUNCTION %s(%L)', r.tgname, r.events, r.rel, r.each, fn, wanted);
+	END LOOP;
+	FOR r IN SELECT t.tgrelid::regclass AS rel, t.tgname FROM pg_trigger t WHERE t.tgrelid = ANY (tree) AND t.tgname = ANY (triggers) AND t.tgenabled <> 'A' LOOP
+		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', r.rel, r.tgname);
+	END LOOP;
+END
+$fencedlock$`
+
+const unprotectBody = `
+	SELECT t.tgrelid INTO r FROM pg_trigger t WHERE t.tgrelid = target AND t.tgname = ANY (triggers) AND t.tgparentid <> 0;
+	IF FOUND THEN
+		RAISE EXCEPTION 'fencedlock: % is a partition of a table that is protected; call Unprotect for that one', target;
+	END IF;
+	FOR r IN SELECT t.tgrelid::regclass AS rel, t.tgname FROM pg_trigger t
+		WHERE t.tgrelid = ANY (tree) AND t.tgname = ANY (triggers) AND t.tgparentid = 0 AND t.tgfoid = to_regprocedure(fn || '()')
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', r.tgname, r.rel);
+	END LOOP;
+END
+$fencedlock$`
+
+func protect(t Table) string { return protectBlock(t, protectBody) }
+
+func unprotect(t Table) string { return protectBlock(t, unprotectBody) }
+
+func protectBlock(t Table, body string) string {
+	// A name holds letters, digits, underscores and its quotes only, so it fits between single quotes.
+	return strings.NewReplacer("$MARKS", string(t), "$LOCK", migrationLock).Replace(protectHead + body)
+}

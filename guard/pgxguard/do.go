@@ -1,0 +1,138 @@
+package pgxguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
+)
+
+// Do runs fn in a transaction that is guarded by tok: it begins one and passes [Guard.Check] in the same message, calls
+// fn and commits. Once it has returned nil, everything fn did through tx is stored, and no transaction with a lower
+// token passes any more.
+//
+// The error is one of these:
+//   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
+//   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
+//   - fn's own: rolled back;
+//   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
+//     lost before the reply, or if fn ended the transaction itself: everything was stored, or nothing. Do never runs
+//     again then;
+//   - any other: rolled back, nothing was stored.
+//
+// After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction ([Guard.Once] does),
+// and call Do again with the same token and an fn that first looks for the id. The mark's row is locked from the check
+// on, so fn does not run before the earlier transaction has ended, and what it then reads is final. If that Do is
+// refused as stale, this says nothing about the earlier write; but it has ended by then too, so look for the id with a
+// plain query. Highest alone does not tell, since a mark does not say which of a holder's writes raised it.
+//
+// A transaction on several resources calls [Guard.Check] for the others at the beginning of fn, everywhere in the same
+// order, so that two of them cannot wait for each other.
+//
+// fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
+// Options.MaxRetries times, when the database reports a conflict (40001 and 40P01, also inside an error that fn
+// returns). So fn must have no other effect than that through tx. It uses tx, with batches, CopyFrom, large objects and
+// nested transactions as it likes, and not the pool; it does not end the transaction, neither by tx nor by a statement,
+// closes the rows and batches that it opens, and does not keep tx. When fn panics, the transaction is rolled back, and
+// the panic goes on.
+//
+// ctx governs everything, the waiting for the row included; fn gets it. When it has ended before COMMIT is sent, the
+// transaction is rolled back. Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, unless the
+// session has a stricter limit: a holder that is paused inside fn, or that does something else for so long between two
+// statements, loses the transaction, and the next holder gets through.
+func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx pgx.Tx) error) (err error) {
+	ended := false
+	defer func() {
+		if !ended {
+			err = errors.New("pgxguard: fn did not return; its transaction was rolled back")
+		}
+		g.report(ctx, resource, tok, err)
+	}()
+	err = g.do(ctx, resource, tok, fn)
+	ended = true
+	return err
+}
+
+func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if err := guard.Check(resource, tok, 0); err != nil {
+		return err
+	}
+	raise := func(b *pgx.Batch) { b.Queue(g.stmts.RaiseLimited, resource, int64(tok)) }
+	return g.transact(ctx, raise, func(tx pgx.Tx, n int64, err error) error {
+		if err := g.raised(ctx, tx, resource, tok, n, err); err != nil {
+			return err
+		}
+		if err := fn(ctx, tx); err != nil {
+			return sqlmark.Because(ctx, err)
+		}
+		return nil
+	})
+}
+
+// Seal implements [guard.Sealer]. It is Do without a function, with its errors; calling it again is harmless, also after
+// ErrUnknown.
+func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	return g.Do(ctx, resource, tok, func(context.Context, pgx.Tx) error { return nil })
+}
+
+// transact begins a transaction with the one statement that first queues, hands step what became of it, and commits. It
+// does so again while the database reports conflicts.
+func (g *Guard) transact(ctx context.Context, first func(*pgx.Batch), step func(tx pgx.Tx, n int64, err error) error) error {
+	return g.retry(ctx, func() error { return g.attempt(ctx, first, step) })
+}
+
+func (g *Guard) retry(ctx context.Context, try func() error) error {
+	return sqlmark.Retry(ctx, "pgxguard", g.opts.MaxRetries, sqlmark.Retryable, try)
+}
+
+// attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
+func (g *Guard) attempt(ctx context.Context, first func(*pgx.Batch), step func(tx pgx.Tx, n int64, err error) error) error {
+	conn, err := g.pool.Acquire(ctx)
+	if err != nil {
+		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: begin: %w", err))
+	}
+	defer conn.Release() // closes it if it is still inside a transaction
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{IsoLevel: g.opts.Isolation})
+	first(b)
+	res := conn.SendBatch(ctx, b)
+	tx := res.Tx()
+	defer rollBack(ctx, tx) // for errors and panics alike
+	_, err = res.Exec()     // BEGIN
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = res.Exec()
+	}
+	if errClose := res.Close(); err == nil {
+		err = errClose
+	}
+	if err := step(tx, tag.RowsAffected(), err); err != nil {
+		return err
+	}
+	return g.commit(ctx, tx)
+}
+
+func (g *Guard) commit(ctx context.Context, tx pgx.Tx) error {
+	if ctx.Err() != nil {
+		return sqlmark.Because(ctx, errors.New("pgxguard: the context ended before COMMIT, the transaction was rolled back"))
+	}
+	// COMMIT outside of a transaction succeeds, with a warning.
+	if c := tx.Conn(); !c.IsClosed() && c.PgConn().TxStatus() == 'I' {
+		return fmt.Errorf("pgxguard: %w: fn ended the transaction, so it is stored or not; look before you go on: %w", guard.ErrUnknown, pgx.ErrTxClosed)
+	}
+	err := tx.Commit(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case sqlmark.RolledBack(err):
+		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: COMMIT was refused, nothing was stored: %w", err))
+	case pgconn.SafeToRetry(err): // pgx's word for "nothing was sent"
+		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: COMMIT could not be sent, nothing was stored: %w", err))
+	}
+	return sqlmark.Because(ctx, fmt.Errorf("pgxguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
+}

@@ -1,0 +1,45 @@
+package sqlguard
+
+import "reflect"
+
+// Numbers of MySQL and MariaDB.
+const (
+	mysqlRecordChanged   = 1020 // ER_CHECKREAD
+	mysqlDuplicate       = 1062 // ER_DUP_ENTRY
+	mysqlNoSuchTable     = 1146 // ER_NO_SUCH_TABLE
+	mysqlLockWaitTimeout = 1205 // ER_LOCK_WAIT_TIMEOUT
+	mysqlDeadlock        = 1213 // ER_LOCK_DEADLOCK
+)
+
+// mysqlCode returns the server's number for an error, 0 if there is none. Drivers have it in a field and not in a method:
+// Number in go-sql-driver/mysql's MySQLError, Code in go-mysql-org's MyError. Looking for the field by its name spares
+// every user of this package the driver, and is more exact than the text.
+func mysqlCode(err error) uint16 {
+	for err != nil {
+		v := reflect.ValueOf(err)
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v.Kind() == reflect.Struct {
+			for _, name := range []string{"Number", "Code"} {
+				if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.Uint16 {
+					return uint16(f.Uint())
+				}
+			}
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				if code := mysqlCode(err); code != 0 {
+					return code
+				}
+			}
+			return 0
+		default:
+			return 0
+		}
+	}
+	return 0
+}
