@@ -71,3 +71,23 @@ func checkLostReply(ctx context.Context, s Store) error {
 	f.holds(ctx, s, r, "b", 6)
 	return f.err()
 }
+
+// checkLostRequest: a write that never arrived is not reported as applied or refused, and leaves nothing behind.
+func checkLostRequest(ctx context.Context, s Store) error {
+	var f findings
+	const r = "lost request"
+	lost := func(tok guard.Token, value string, mark guard.Token) {
+		err := s.LoseRequest(ctx, r, tok, "lost")
+		if err == nil || errors.Is(err, guard.ErrStale) {
+			f.add("token %d after %d, request lost, not applied: %v; want ErrUnknown, or an error that is not ErrStale", int64(tok), int64(mark), err)
+		}
+		f.holds(ctx, s, r, value, mark)
+	}
+	lost(4, "", 0) // where nothing was marked
+	f.accepted("write", settle(ctx, func() error { return s.Write(ctx, r, 4, "a") }))
+	lost(4, "a", 4) // leaving the mark
+	lost(5, "a", 4) // raising it
+	f.accepted("the holder's next write", settle(ctx, func() error { return s.Write(ctx, r, 4, "b") }))
+	f.holds(ctx, s, r, "b", 4)
+	return f.err()
+}

@@ -21,7 +21,7 @@ type memory struct {
 
 func newMemory(fault string) Store {
 	m := &memory{fault: fault, marks: make(map[string]guard.Token), data: make(map[string]string)}
-	return Store{Sealer: m, Write: m.write, Read: m.read, Delete: m.delete, Restart: m.restart, LoseReply: m.loseReply}
+	return Store{Sealer: m, Write: m.write, Read: m.read, Delete: m.delete, Restart: m.restart, LoseReply: m.loseReply, LoseRequest: m.loseRequest}
 }
 
 func (m *memory) is(fault string) bool { return m.fault == fault }
@@ -194,10 +194,26 @@ func (m *memory) loseReply(ctx context.Context, resource string, tok guard.Token
 		return err
 	}
 	switch m.fault {
+	case "calls a broken connection success":
+		return nil
 	case "calls a lost reply a failure":
 		return errors.New("connection reset")
 	case "calls a lost reply stale":
 		return &guard.StaleError{Resource: resource, Token: tok, Highest: tok + 1}
+	}
+	return guard.ErrUnknown
+}
+
+func (m *memory) loseRequest(_ context.Context, resource string, tok guard.Token, _ string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch highest := m.marks[resource]; m.fault {
+	case "calls a broken connection success":
+		return nil
+	case "calls a lost request stale":
+		return &guard.StaleError{Resource: resource, Token: tok, Highest: tok + 1}
+	case "marks what never arrived":
+		m.marks[resource] = max(highest, tok)
 	}
 	return guard.ErrUnknown
 }

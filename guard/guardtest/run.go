@@ -35,6 +35,7 @@ var checks = []check{
 	{"StaleAfterDelete", Delete, checkStaleAfterDelete},
 	{"Restart", Restart, checkRestart},
 	{"LostReply", LoseReply, checkLostReply},
+	{"LostRequest", LoseRequest, checkLostRequest},
 }
 
 // Run runs the suite, each property as a sub-test with a store of its own from open, which registers its clean-up with

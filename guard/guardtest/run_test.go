@@ -45,7 +45,7 @@ func TestRunPassesGate(t *testing.T) {
 			Delete: func(ctx context.Context, resource string, tok guard.Token) error {
 				return do(ctx, resource, tok, func() { data.Delete(resource) })
 			},
-			Without: map[Capability]string{Restart: "it lives in the process", LoseReply: "a call has no reply to lose"},
+			Without: map[Capability]string{Restart: "it lives in the process", LoseReply: "a call has no reply to lose", LoseRequest: "a call has no request to lose"},
 		}
 	})
 }
@@ -81,6 +81,9 @@ var faults = map[string]string{
 	"forgets marks in a restart":          "Restart",
 	"calls a lost reply a failure":        "LostReply",
 	"calls a lost reply stale":            "LostReply",
+	"calls a broken connection success":   "LostRequest",
+	"calls a lost request stale":          "LostRequest",
+	"marks what never arrived":            "LostRequest",
 }
 
 // Each broken guard is found, and by the property that it breaks.

@@ -39,11 +39,15 @@ type Store struct {
 	// again. It returns what the guard returned.
 	LoseReply func(ctx context.Context, resource string, tok guard.Token, value string) error
 
+	// LoseRequest is Write, whereby the request that would apply the write never arrives, nor does any that the guard
+	// sends again; the storage stays as it was, and later operations work again. It returns what the guard returned.
+	LoseRequest func(ctx context.Context, resource string, tok guard.Token, value string) error
+
 	// Busy tells whether err is this guard's way to say that it gave up under contention and that nothing was applied.
 	// nil: it never gives up.
 	Busy func(err error) bool
 
-	// Without says why this store has no Delete, Restart or LoseReply. A capability is either there or excused here:
+	// Without says why this store has no Delete, Restart, LoseReply or LoseRequest. A capability is either there or excused here:
 	// the suite fails otherwise, so that nothing is left out by mistake.
 	Without map[Capability]string
 }
@@ -53,9 +57,10 @@ type Capability string
 
 // The capabilities of a [Store], named like its fields.
 const (
-	Delete    Capability = "Delete"
-	Restart   Capability = "Restart"
-	LoseReply Capability = "LoseReply"
+	Delete      Capability = "Delete"
+	Restart     Capability = "Restart"
+	LoseReply   Capability = "LoseReply"
+	LoseRequest Capability = "LoseRequest"
 )
 
 // complete returns what is wrong with the store as a subject of the suite.
@@ -64,13 +69,13 @@ func (s Store) complete() error {
 	if s.Sealer == nil || s.Write == nil || s.Read == nil {
 		errs = append(errs, errors.New("guardtest: Store needs Sealer, Write and Read"))
 	}
-	has := map[Capability]bool{Delete: s.Delete != nil, Restart: s.Restart != nil, LoseReply: s.LoseReply != nil}
+	has := map[Capability]bool{Delete: s.Delete != nil, Restart: s.Restart != nil, LoseReply: s.LoseReply != nil, LoseRequest: s.LoseRequest != nil}
 	for c, why := range s.Without {
 		if _, known := has[c]; !known || why == "" {
 			errs = append(errs, fmt.Errorf("guardtest: Store.Without[%q] = %q: want the name of a capability, and a reason", c, why))
 		}
 	}
-	for _, c := range []Capability{Delete, Restart, LoseReply} {
+	for _, c := range []Capability{Delete, Restart, LoseReply, LoseRequest} {
 		if _, excused := s.Without[c]; excused == has[c] {
 			errs = append(errs, fmt.Errorf("guardtest: set either Store.%s or Store.Without[%q]", c, c))
 		}

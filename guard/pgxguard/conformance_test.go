@@ -57,16 +57,19 @@ func TestGuardPassesTheSuite(t *testing.T) {
 				mustExec(t, pool, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
 				s := kvStore(t, pool, newGuard(t, pool, opts))
 				lossy := newGuard(t, openPool(t, through), opts)
-				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {
-					hit := proxy.Fail(pgtest.LoseReply)
-					err := lossy.Do(ctx, resource, tok, put(resource, value))
-					select {
-					case <-hit:
-					case <-time.After(10 * time.Second):
-						t.Error("no reply was lost")
+				losing := func(fault pgtest.CommitFault) func(context.Context, string, guard.Token, string) error {
+					return func(ctx context.Context, resource string, tok guard.Token, value string) error {
+						hit := proxy.Fail(fault)
+						err := lossy.Do(ctx, resource, tok, put(resource, value))
+						select {
+						case <-hit:
+						case <-time.After(10 * time.Second):
+							t.Error("no COMMIT came")
+						}
+						return err
 					}
-					return err
 				}
+				s.LoseReply, s.LoseRequest = losing(pgtest.LoseReply), losing(pgtest.LoseRequest)
 				s.Restart = func(context.Context) error {
 					own.Kill()
 					own.Restart(t)
@@ -103,6 +106,7 @@ func TestEveryQueryExecModePassesTheSuite(t *testing.T) {
 }
 
 var triedElsewhere = map[guardtest.Capability]string{
-	guardtest.Restart:   "tried in the default mode",
-	guardtest.LoseReply: "tried in the default mode",
+	guardtest.Restart:     "tried in the default mode",
+	guardtest.LoseReply:   "tried in the default mode",
+	guardtest.LoseRequest: "tried in the default mode",
 }

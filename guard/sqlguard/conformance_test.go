@@ -59,16 +59,19 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 				mustExec(t, db, "DROP TABLE IF EXISTS kv, fencedlock_marks, fencedlock_marks_once")
 				s := kvStore(t, postgresql, db, newGuard(t, db, sqlguard.Postgres, opts))
 				lossy := newGuard(t, openDB(t, "pgx", through), sqlguard.Postgres, opts)
-				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {
-					hit := proxy.Fail(pgtest.LoseReply)
-					err := lossy.Do(ctx, resource, tok, postgresql.put(resource, value))
-					select {
-					case <-hit:
-					case <-time.After(10 * time.Second):
-						t.Error("no reply was lost")
+				losing := func(fault pgtest.CommitFault) func(context.Context, string, guard.Token, string) error {
+					return func(ctx context.Context, resource string, tok guard.Token, value string) error {
+						hit := proxy.Fail(fault)
+						err := lossy.Do(ctx, resource, tok, postgresql.put(resource, value))
+						select {
+						case <-hit:
+						case <-time.After(10 * time.Second):
+							t.Error("no COMMIT came")
+						}
+						return err
 					}
-					return err
 				}
+				s.LoseReply, s.LoseRequest = losing(pgtest.LoseReply), losing(pgtest.LoseRequest)
 				s.Restart = func(context.Context) error {
 					own.Kill()
 					own.Restart(t)
@@ -96,7 +99,10 @@ func TestSQLitePassesTheSuite(t *testing.T) {
 					db.SetMaxIdleConns(2)
 					return nil
 				}
-				s.Without = map[guardtest.Capability]string{guardtest.LoseReply: "the storage is in the process, there is no reply to lose"}
+				s.Without = map[guardtest.Capability]string{
+					guardtest.LoseReply:   "the storage is in the process, there is no reply to lose",
+					guardtest.LoseRequest: "the storage is in the process, there is no request to lose",
+				}
 				return s
 			})
 		})
@@ -116,16 +122,19 @@ func TestMariaDBPassesTheSuite(t *testing.T) {
 				b := backendOf(sqlguard.MySQL)
 				s := kvStore(t, b, db, newGuard(t, db, sqlguard.MySQL, opts))
 				lossy := newGuard(t, openDB(t, "mysql", through), sqlguard.MySQL, opts)
-				s.LoseReply = func(ctx context.Context, resource string, tok guard.Token, value string) error {
-					hit := proxy.Fail(mariadbtest.LoseReply)
-					err := lossy.Do(ctx, resource, tok, b.put(resource, value))
-					select {
-					case <-hit:
-					case <-time.After(10 * time.Second):
-						t.Error("no reply was lost")
+				losing := func(fault mariadbtest.CommitFault) func(context.Context, string, guard.Token, string) error {
+					return func(ctx context.Context, resource string, tok guard.Token, value string) error {
+						hit := proxy.Fail(fault)
+						err := lossy.Do(ctx, resource, tok, b.put(resource, value))
+						select {
+						case <-hit:
+						case <-time.After(10 * time.Second):
+							t.Error("no COMMIT came")
+						}
+						return err
 					}
-					return err
 				}
+				s.LoseReply, s.LoseRequest = losing(mariadbtest.LoseReply), losing(mariadbtest.LoseRequest)
 				s.Restart = func(context.Context) error {
 					own.Kill()
 					own.Restart(t)

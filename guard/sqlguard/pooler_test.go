@@ -35,8 +35,9 @@ func TestGuardLeavesNothingInASessionThatAPoolerSharesOut(t *testing.T) {
 			g := newGuard(t, db, sqlguard.Postgres, &sqlguard.Options{Isolation: sql.LevelRepeatableRead})
 			s := kvStore(t, postgresql, db, g)
 			s.Without = map[guardtest.Capability]string{
-				guardtest.Restart:   "tried without the pooler",
-				guardtest.LoseReply: "tried without the pooler",
+				guardtest.Restart:     "tried without the pooler",
+				guardtest.LoseReply:   "tried without the pooler",
+				guardtest.LoseRequest: "tried without the pooler",
 			}
 			t.Cleanup(func() {
 				for range sessions {
