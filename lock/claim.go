@@ -11,6 +11,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -33,14 +34,15 @@ type claim struct {
 	value  string // of the key
 	nonce  string // in value
 
-	hasTurn atomic.Bool             // in the queue's local line
-	latePut bool                    // a put of the key was not answered, so it may land later
-	rev     int64                   // the key's mod revision
-	ahead   *mvccpb.KeyValue        // the key to wait for; nil: the lock is held
-	ctx     context.Context         // ends when the claim is lost or given up; made when rev is known
-	cancel  context.CancelCauseFunc // of ctx
-	unhook  func() bool             // ctx from the session's
-	toWatch *time.Timer             // starts the watch on the key
+	hasTurn  atomic.Bool             // in the queue's local line
+	latePut  bool                    // a put of the key was not answered, so it may land later
+	maybePut bool                    // a put of the key was refused, but may have been applied
+	rev      int64                   // the key's mod revision
+	ahead    *mvccpb.KeyValue        // the key to wait for; nil: the lock is held
+	ctx      context.Context         // ends when the claim is lost or given up; made when rev is known
+	cancel   context.CancelCauseFunc // of ctx
+	unhook   func() bool             // ctx from the session's
+	toWatch  *time.Timer             // starts the watch on the key
 }
 
 // newClaim registers a claim on the lock m. hasTurn tells that it has the local
@@ -78,6 +80,8 @@ func (c *claim) put(ctx context.Context, free clientv3.Cmp, then, otherwise []cl
 			Commit()
 		if err != nil {
 			c.latePut = c.latePut || !lease.Certain(err)
+			// etcd checks its quota again after it has applied a write.
+			c.maybePut = c.maybePut || errors.Is(err, rpctypes.ErrNoSpace)
 			return nil, err
 		}
 		return resp.Header, nil
@@ -138,8 +142,9 @@ func (c *claim) remove(ctx context.Context, kv *mvccpb.KeyValue) error {
 // the session's lease, and a prefix below this one has keys here that another of
 // the session's queues knows.
 func (c *claim) isLeftover(kv *mvccpb.KeyValue) bool {
-	return clientv3.LeaseID(kv.Lease) == c.lease.ID() &&
-		strings.HasPrefix(string(kv.Key), c.queue.prefix+c.queue.all.keyTail) && !c.queue.wanted(kv.Value)
+	number, ours := strings.CutPrefix(string(kv.Key), c.queue.prefix+c.queue.all.keyTail)
+	_, err := strconv.Atoi(number)
+	return ours && err == nil && clientv3.LeaseID(kv.Lease) == c.lease.ID() && !c.queue.wanted(kv.Value)
 }
 
 // live begins the claim's life in the queue. The context keeps the values of ctx
@@ -209,7 +214,7 @@ func (c *claim) giveUp(err error) error {
 	if c.ctx != nil {
 		c.end(err)
 	}
-	if c.rev == 0 && !c.latePut {
+	if c.rev == 0 && !c.latePut && !c.maybePut {
 		c.quiet()
 		c.leave()
 		c.pass()

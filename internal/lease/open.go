@@ -103,7 +103,8 @@ func (l *Lease) ask(ctx context.Context) (sent, granted time.Duration, err error
 		}
 		l.patience.failed(limit, took)
 		err = clientv3.ContextError(attempt, err)
-		uncertain = uncertain || !Certain(err)
+		// etcd checks its quota again after it has applied a grant.
+		uncertain = uncertain || !Certain(err) || errors.Is(err, rpctypes.ErrNoSpace)
 		if l.cfg.Client.Ctx().Err() != nil {
 			err = errClientClosed
 		} else if !Final(err) && pause(ctx, l.cfg.TTL, n) == nil {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"go.uber.org/zap"
@@ -102,11 +103,17 @@ func (l *Lease) sweepBatch(ctx context.Context, batch []Suspect) (left []Suspect
 func (l *Lease) sweepOne(ctx context.Context, s *Suspect, moved *bool) error {
 	if s.LatePut && !*moved {
 		if err := l.moveEpoch(ctx); err != nil {
-			return err
+			// Without space etcd takes no puts, but deletes. What is there now can
+			// go; the suspect stays for what may still land.
+			return errors.Join(err, l.removeSuspect(ctx, s))
 		}
 		*moved = true
 	}
 	s.LatePut = false
+	return l.removeSuspect(ctx, s)
+}
+
+func (l *Lease) removeSuspect(ctx context.Context, s *Suspect) error {
 	for {
 		if s.Rev != 0 {
 			if deleted, err := l.Delete(ctx, s.Key, s.Rev); err != nil || deleted {
