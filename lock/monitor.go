@@ -37,9 +37,10 @@ func (c *claim) watchOwnKey() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.watch = c.lease.Watch(c.ctx, c.key, func() { m.check(false) })
-	m.reread = time.AfterFunc(c.lease.TTL()/3, func() {
+	m.reread = time.AfterFunc(c.lease.Reread(), func() {
 		c.lease.Go(func(context.Context) { m.check(true) })
 	})
+	context.AfterFunc(c.ctx, func() { m.reread.Stop() })
 }
 
 // check reads the key and ends the claim if it is lost.
@@ -75,7 +76,7 @@ func (m *monitor) check(byTimer bool) {
 		m.lose(ctx, lost)
 		return
 	}
-	m.reread.Reset(m.lease.TTL() / 3)
+	m.reread.Reset(m.lease.Reread())
 }
 
 // askBound is how long a loss that has been seen waits for a better reason.

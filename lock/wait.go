@@ -98,7 +98,7 @@ func (c *claim) waitFor(ctx context.Context, key string, rev int64) error {
 		default:
 		}
 	})
-	reread := time.NewTimer(c.lease.TTL() / 3)
+	reread := time.NewTimer(c.lease.Reread())
 	defer reread.Stop()
 	for told := false; ; {
 		byTimer := false
@@ -122,7 +122,7 @@ func (c *claim) waitFor(ctx context.Context, key string, rev int64) error {
 		if moved {
 			return nil
 		}
-		reread.Reset(c.lease.TTL() / 3)
+		reread.Reset(c.lease.Reread())
 	}
 }
 

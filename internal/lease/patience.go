@@ -9,7 +9,7 @@ import (
 
 // patience is how long one attempt may wait for its reply. A request on a dead
 // connection would hang for as long as TCP likes while another endpoint could
-// answer, so it starts at a sixth of the lease. Where the network is slow it
+// answer, so it starts at a sixth of the lease, at most 2.5 s. Where the network is slow it
 // grows, to half a lease at most: else no attempt would ever succeed.
 type patience struct {
 	mu          sync.Mutex
@@ -18,15 +18,19 @@ type patience struct {
 }
 
 func newPatience(ttl time.Duration) *patience {
-	return &patience{least: ttl / 6, most: ttl / 2, now: ttl / 6}
+	return &patience{least: firstLimit(ttl), most: ttl / 2, now: firstLimit(ttl)}
 }
+
+// firstLimit is what an attempt may take at first: long leases are no reason to
+// wait for long.
+func firstLimit(ttl time.Duration) time.Duration { return min(ttl/6, 2500*time.Millisecond) }
 
 // fit is for a lease that turned out to be of another length; what was learned
 // from the replies so far stays.
 func (p *patience) fit(ttl time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.least, p.most = ttl/6, ttl/2
+	p.least, p.most = firstLimit(ttl), ttl/2
 	p.now = min(max(p.now, p.least), p.most)
 }
 

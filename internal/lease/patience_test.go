@@ -28,7 +28,7 @@ func TestPatienceGrowsBySilenceAndFollowsReplies(t *testing.T) {
 		{"a lease twice as long", func() { p.fit(12 * time.Second) }, 3000 * ms},
 		{"silence", func() { p.failed(p.limit(), p.limit()) }, 6000 * ms},
 		{"a lease of 3 s", func() { p.fit(3 * time.Second) }, 1500 * ms},
-		{"a lease of 30 s", func() { p.fit(30 * time.Second) }, 5000 * ms},
+		{"a lease of 30 s, of which a sixth is long", func() { p.fit(30 * time.Second) }, 2500 * ms},
 	} {
 		step.do()
 		if got := p.limit(); got != step.want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -26,6 +27,9 @@ type Watch struct {
 	gen   int64              // guarded by mu
 	again context.CancelFunc // guarded by mu
 }
+
+// Reread returns how often who relies on a watched key reads it as well.
+func (l *Lease) Reread() time.Duration { return min(l.ttl/3, 5*time.Second) }
 
 // Watch watches key until ctx or the lease ends, and calls tell in a goroutine
 // that it needs all the same.
