@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/fencedlock/fencedlock/internal/lease"
 )
 
@@ -104,10 +106,22 @@ func (c *claim) delete(ctx context.Context) error {
 		uncertain = uncertain || err != nil && !lease.Certain(err)
 		return err
 	})
-	if err == nil && !deleted && !uncertain {
-		return lostBecause(c.name, errors.New("its key had been deleted or overwritten before Unlock"))
+	if err != nil || deleted {
+		return err
 	}
-	return err
+	if uncertain {
+		// Gone means that an attempt without a reply has deleted it. Else somebody
+		// has overwritten it.
+		var found *mvccpb.KeyValue
+		err = c.lease.Retry(ctx, func() (err error) {
+			found, err = c.lease.Find(ctx, c.key)
+			return err
+		})
+		if err != nil || found == nil {
+			return err
+		}
+	}
+	return lostBecause(c.name, errors.New("its key had been deleted or overwritten before Unlock"))
 }
 
 // awaitSweeper waits for the end of a release that was not confirmed.
