@@ -54,6 +54,7 @@ type Lease struct {
 	mu       sync.Mutex
 	deadline time.Duration // on now's scale; guarded by mu
 	over     error         // why the lease ended; guarded by mu
+	lastSent time.Duration // when the last renewal was sent, answered or not; guarded by mu
 	failure  error         // of the last renewal; guarded by mu
 	wg       sync.WaitGroup
 
@@ -129,6 +130,9 @@ func (l *Lease) start() {
 func (l *Lease) Close() error {
 	l.closing.Do(func() {
 		bound := l.rest()
+		if l.Err() != nil {
+			bound = 0
+		}
 		l.end(ErrClosed)
 		l.wg.Wait()
 		l.closeErr = l.revoke(bound)
@@ -140,14 +144,15 @@ func (l *Lease) Close() error {
 func (l *Lease) rest() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.deadline+margin(l.ttl)-l.now())
+	// A renewal without a reply may have arrived all the same.
+	return max(0, max(l.deadline+margin(l.ttl), l.lastSent+l.ttl)-l.now())
 }
 
 // revoke tells the server to forget the lease, until it has answered or bound
 // has passed; after that, one attempt is made all the same, since a server that
 // changed its leader keeps a lease for longer.
 func (l *Lease) revoke(bound time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), max(bound, l.patience.limit()))
+	ctx, cancel := context.WithTimeout(context.Background(), max(bound, min(l.patience.limit(), time.Second)))
 	defer cancel()
 	var err error
 	for n := 0; ; n++ {
@@ -166,5 +171,5 @@ func (l *Lease) revoke(bound time.Duration) error {
 		}
 	}
 	return fmt.Errorf("session: lease %x was abandoned, not revoked; its locks are free when it lapses, in about %v: %w",
-		int64(l.id), bound.Round(time.Millisecond), err)
+		int64(l.id), l.rest().Round(time.Millisecond), err)
 }

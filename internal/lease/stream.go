@@ -94,6 +94,9 @@ func (l *Lease) exchange(ctx context.Context, s *stream) (first renewal) {
 func (l *Lease) attempt(ctx context.Context, s *stream) renewal {
 	timer := time.AfterFunc(l.ttl/2, s.cancel)
 	sent := l.now()
+	l.mu.Lock()
+	l.lastSent = sent
+	l.mu.Unlock()
 	resp, err := l.sendAndReceive(s)
 	if !timer.Stop() && err != nil && ctx.Err() == nil {
 		err = l.noAnswer()
