@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -35,6 +36,9 @@ var _ Sealer = (*Gate)(nil)
 func (g *Gate) Do(resource string, tok Token, write func() error) error {
 	if err := Check(resource, tok, 0); err != nil {
 		return err
+	}
+	if write == nil {
+		return errors.New("guard: Gate.Do: write is nil")
 	}
 	m := g.mark(resource)
 	m.turn <- struct{}{}

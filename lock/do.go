@@ -13,8 +13,8 @@ import (
 // cannot be forgotten, and Do waits for fn even when the lock is lost, so that
 // nothing of fn runs on unnoticed.
 //
-// fn's context is that of the hold, see [Held.Context], and ends with ctx as
-// well. fn should return soon after it has ended, and pass h.Resource() and
+// fn's context is that of the hold, see [Held.Context], and has the deadline and
+// the end of ctx as well. fn should return soon after it has ended, and pass h.Resource() and
 // h.Token(), or its context, to a guard with every write.
 //
 // The error says whether fn ran. If it did not, the error is that of
@@ -25,13 +25,15 @@ import (
 // [ErrUnconfirmed]. When a guard refused the token although the lock is still
 // held, the error says which faults can cause that.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *Held) error) error {
+	if fn == nil {
+		return errors.New("lock: fn is nil")
+	}
 	h, err := m.Lock(ctx)
 	if err != nil {
 		return fmt.Errorf("lock: fn was not run: %w", err)
 	}
-	fnCtx, cancel := context.WithCancelCause(h.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	fnCtx, cancel := under(h.Context(), ctx)
+	defer cancel()
 
 	returned := false
 	defer func() {
@@ -42,6 +44,26 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *Held) er
 	err = fn(fnCtx, h)
 	returned = true
 	return h.finish(err)
+}
+
+// under returns a context with the values of hold that ends with either of the
+// two, and says why as that one does.
+func under(hold, caller context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(hold)
+	release := func() {}
+	if deadline, ok := caller.Deadline(); ok {
+		ctx, release = context.WithDeadlineCause(ctx, deadline, context.Cause(caller))
+	}
+	stop := context.AfterFunc(caller, func() {
+		if !errors.Is(caller.Err(), context.DeadlineExceeded) { // that one is ctx's own, too
+			cancel(context.Cause(caller))
+		}
+	})
+	return ctx, func() {
+		stop()
+		release()
+		cancel(nil)
+	}
 }
 
 // finish releases the lock after fn, and tells what is to be said of both.

@@ -62,6 +62,9 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
+	if fn == nil {
+		return errors.New("pgxguard: Do: fn is nil")
+	}
 	raise := func(b *pgx.Batch) { b.Queue(g.stmts.RaiseLimited, resource, int64(tok)) }
 	return g.transact(ctx, raise, func(tx pgx.Tx, n int64, err error) error {
 		if err := g.raised(ctx, tx, resource, tok, n, err); err != nil {
