@@ -66,7 +66,11 @@ func NewMutexAt(s *session.Session, prefix string) *Mutex {
 	m := newMutex(s, prefix, func(*lease.Lease) string { return prefix + "/" })
 	if m.err == nil {
 		own := m.lease.Namespace() + "%"
-		if strings.HasPrefix(own, m.prefix) || strings.HasPrefix(m.prefix, own) {
+		switch {
+		case strings.HasPrefix(prefix, m.lease.Namespace()) && strings.HasSuffix(prefix, "%"):
+			m.err = fmt.Errorf("lock: bad prefix: %.60q is the queue of a lock in the session's namespace; use NewMutex with its name, "+
+				"so that both are one resource", prefix)
+		case strings.HasPrefix(own, m.prefix) || strings.HasPrefix(m.prefix, own):
 			m.err = fmt.Errorf("lock: bad prefix: keys that begin with %q, such as the session's own, would be in the queue of %q; "+
 				"give the session another namespace", own, prefix)
 		}
@@ -76,8 +80,8 @@ func NewMutexAt(s *session.Session, prefix string) *Mutex {
 
 func newMutex(s *session.Session, name string, prefix func(*lease.Lease) string) *Mutex {
 	m := &Mutex{name: name}
-	if s == nil || s.Internal() == nil {
-		m.err = fmt.Errorf("lock: %.60q: the session is nil; make one with session.New", name)
+	if s.Internal() == nil {
+		m.err = fmt.Errorf("lock: %.60q: the session is nil, or was not made with session.New", name)
 		return m
 	}
 	m.lease = s.Internal()
