@@ -23,6 +23,7 @@ func TestBadOptionsAreRefusedByAnErrorThatNamesTheField(t *testing.T) {
 		field string
 	}{
 		"negative TTL":                {session.Options{TTL: -5 * time.Second}, "TTL"},
+		"TTL without a unit":          {session.Options{TTL: 15}, "TTL"},
 		"smallest TTL":                {session.Options{TTL: math.MinInt64}, "TTL"},
 		"TTL of 9e9 s":                {session.Options{TTL: 9e9 * time.Second}, "TTL"},
 		"largest TTL":                 {session.Options{TTL: math.MaxInt64}, "TTL"},
@@ -94,7 +95,7 @@ func TestNewWithAnEndedContextAsksForNothing(t *testing.T) {
 func TestTTLIsRoundedUpToSecondsAndTheGrantedOneCounts(t *testing.T) {
 	for _, c := range []struct{ ask, granted time.Duration }{
 		{0, 15 * time.Second},
-		{1, 2 * time.Second},
+		{time.Millisecond, 2 * time.Second},
 		{300 * time.Millisecond, 2 * time.Second},
 		{time.Second, 2 * time.Second},
 		{1500 * time.Millisecond, 2 * time.Second},

@@ -67,7 +67,7 @@ type Options struct {
 	Namespace string
 
 	// Logger gets warnings, such as renewals that failed and are tried again.
-	// nil is silent.
+	// nil is silent; the etcd client has a Logger of its own in its Config.
 	Logger *zap.Logger
 }
 
@@ -127,6 +127,8 @@ func config(c *clientv3.Client, o *Options) (lease.Config, error) {
 		return cfg, errors.New("session: the etcd client is closed")
 	case o.TTL < 0:
 		return cfg, fmt.Errorf("session: Options.TTL is %v; it must be positive, or 0 for the default of %v", o.TTL, defaultTTL)
+	case o.TTL > 0 && o.TTL < time.Millisecond:
+		return cfg, fmt.Errorf("session: Options.TTL is %v; a unit such as time.Second seems to be missing", o.TTL)
 	case o.TTL > maxTTL:
 		return cfg, fmt.Errorf("session: Options.TTL is %v; the most is %v", o.TTL, maxTTL)
 	case o.TTL == 0:
@@ -164,26 +166,58 @@ func defaultOwner() string {
 // latest; context.Cause then wraps [ErrExpired] or [ErrClosed]. After a pause of
 // the process it may end a moment late (half a second after the machine slept):
 // [Session.Err] does not.
-func (s *Session) Context() context.Context { return s.lease.Context() }
+func (s *Session) Context() context.Context {
+	if !s.made() {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(errNotMade)
+		return ctx
+	}
+	return s.lease.Context()
+}
 
 // Err returns nil while the lease can be trusted, else an error that wraps
 // [ErrExpired] or [ErrClosed] and says why. It looks at the clock and does no
 // I/O, so it is right even before Context has been woken.
-func (s *Session) Err() error { return s.lease.Err() }
+func (s *Session) Err() error {
+	if !s.made() {
+		return errNotMade
+	}
+	return s.lease.Err()
+}
 
 // Remaining returns how long this process may still trust the lease if no
 // renewal succeeds any more, 0 when the session is over. It is computed at the
 // call and is not to be kept.
-func (s *Session) Remaining() time.Duration { return s.lease.Remaining() }
+func (s *Session) Remaining() time.Duration {
+	if !s.made() {
+		return 0
+	}
+	return s.lease.Remaining()
+}
 
 // TTL returns the length of the lease as the server granted it.
-func (s *Session) TTL() time.Duration { return s.lease.TTL() }
+func (s *Session) TTL() time.Duration {
+	if !s.made() {
+		return 0
+	}
+	return s.lease.TTL()
+}
 
 // Lease returns the number of the lease in etcd.
-func (s *Session) Lease() clientv3.LeaseID { return s.lease.ID() }
+func (s *Session) Lease() clientv3.LeaseID {
+	if !s.made() {
+		return clientv3.NoLease
+	}
+	return s.lease.ID()
+}
 
 // Client returns the client that the session was made with.
-func (s *Session) Client() *clientv3.Client { return s.lease.Client() }
+func (s *Session) Client() *clientv3.Client {
+	if !s.made() {
+		return nil
+	}
+	return s.lease.Client()
+}
 
 // Close ends Context, then revokes the lease: every lock of the session is free
 // at once. It tries for as long as the server may keep the lease, since after
@@ -193,8 +227,24 @@ func (s *Session) Client() *clientv3.Client { return s.lease.Client() }
 // An error says that the lease was not confirmed as revoked, and when its locks
 // will be free by themselves. Close may be called more than once and from several
 // goroutines; all calls return the same.
-func (s *Session) Close() error { return s.lease.Close() }
+func (s *Session) Close() error {
+	if !s.made() {
+		return errNotMade
+	}
+	return s.lease.Close()
+}
 
 // Internal is for the packages of this module; its type cannot be imported by
 // others.
-func (s *Session) Internal() *lease.Lease { return s.lease }
+func (s *Session) Internal() *lease.Lease {
+	if s == nil {
+		return nil
+	}
+	return s.lease
+}
+
+// errNotMade is the error of a Session that did not come from New: such a one is
+// over, and nothing panics on it.
+var errNotMade = fmt.Errorf("%w: it was not made with session.New", ErrClosed)
+
+func (s *Session) made() bool { return s != nil && s.lease != nil }
