@@ -28,6 +28,13 @@ const (
 	// that many times one more than Options.MaxRetries, or when the context ends, whichever is first. On Linux the error
 	// names the process that has the lock. When SQLite waits under its busy timeout, drivers may see the end of the
 	// context only after it, so keep it short.
+	//
+	// SQLite rolls the whole transaction back by itself when a statement that writes is interrupted, which the end of a
+	// context of the statement's own does, when the disk is full or fails, when memory runs out, and for OR ROLLBACK and
+	// RAISE(ROLLBACK): see https://www.sqlite.org/lang_transaction.html. The mark and the lock are gone then, database/sql
+	// does not know, and what is sent through the same tx afterwards is stored at once and unguarded. So return at the
+	// first statement that fails, and give statements no shorter context than the transaction's. Do finds out at the end,
+	// and returns an error that wraps guard.ErrUnknown.
 	SQLite
 
 	// MySQL is MySQL, version 8.0.16 or later, and MariaDB, version 10.3 or later, with InnoDB. Errors must be those of
@@ -107,4 +114,6 @@ type dialect interface {
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool
+	// leftTransaction tells from the error of a ROLLBACK that the database had ended the transaction by itself.
+	leftTransaction(err error) bool
 }

@@ -19,6 +19,7 @@ import (
 //   - fn's own: rolled back;
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
 //     lost before the reply: everything was stored, or nothing. Do never runs again then;
+//   - one that wraps [guard.ErrUnknown] if the database had ended the transaction before fn returned, see [SQLite];
 //   - any other: rolled back, nothing was stored.
 //
 // After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction, and call Do again with
@@ -32,8 +33,9 @@ import (
 //
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
 // Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, MySQL's 1213, 1205 and
-// 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx. It uses tx and not the
-// pool, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
+// 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx.
+// It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), returns when a statement has
+// failed, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
 // transaction is rolled back, and the panic goes on.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
@@ -57,6 +59,9 @@ func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, fn fun
 func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
+	}
+	if fn == nil {
+		return errors.New("sqlguard: Do: fn is nil")
 	}
 	return g.transact(ctx, func(tx *sql.Tx, undo *string) error {
 		var err error
@@ -98,14 +103,18 @@ func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx, undo *string)
 	if err != nil {
 		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
 	}
-	// For errors and panics alike. Whether it works does not matter: what is not committed is not stored, and a
-	// connection that cannot roll back is closed by its driver.
+	// For errors and panics alike. What is not committed is not stored, and a connection that cannot roll back is closed
+	// by its driver.
 	var undo string
 	defer func() {
 		_ = tx.Rollback()
 		giveBack(ctx, conn, undo)
 	}()
 	if err := step(tx, &undo); err != nil {
+		if g.d.leftTransaction(tx.Rollback()) {
+			return fmt.Errorf("sqlguard: %w: the database had ended the transaction by itself before fn returned, so statements after "+
+				"that were not guarded and may be stored: %w", guard.ErrUnknown, err)
+		}
 		return err
 	}
 	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.

@@ -134,3 +134,6 @@ func (m mysql) blocker(context.Context, *sql.DB, error) string { return "" }
 func (m mysql) rolledBack(err error) bool { return mysqlCode(err) == mysqlDeadlock }
 
 func (m mysql) missingTable(err error) bool { return mysqlCode(err) == mysqlNoSuchTable }
+
+// leftTransaction: what ends a transaction in silence commits it, and cannot be told; see [MySQL].
+func (m mysql) leftTransaction(error) bool { return false }

@@ -72,3 +72,6 @@ func (p postgres) blocker(context.Context, *sql.DB, error) string { return "" }
 func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 
 func (p postgres) missingTable(err error) bool { return sqlmark.MissingTable(err) }
+
+// leftTransaction: statements after the end of the transaction fail, or there is no connection any more.
+func (p postgres) leftTransaction(error) bool { return false }

@@ -134,3 +134,7 @@ func (s sqlite) rolledBack(err error) bool { return s.retryable(err) }
 func (s sqlite) missingTable(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no such table")
 }
+
+func (s sqlite) leftTransaction(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "no transaction is active")
+}

@@ -36,6 +36,9 @@ func ParseTable(name string) (Table, error) {
 	if name == "" {
 		name = DefaultTable
 	}
+	if s := strings.ToLower(name); strings.HasPrefix(s, "temp.") || strings.HasPrefix(s, "pg_temp") {
+		return "", fmt.Errorf("%.80q would be a temporary table, one for each connection; marks must be the same for all", name)
+	}
 	if len(name)-strings.LastIndexByte(name, '.')-1 > longest {
 		return "", fmt.Errorf("%.80q is too long for the table of marks; at most %d characters are allowed, since others are named after it", name, longest)
 	}
