@@ -6,7 +6,7 @@
 // lock hands out a [Token] that grows with every holder, and the resource keeps the highest it has seen, the mark.
 //
 // This package has the words and the rule: [Token], [Check], the errors, and [Gate] for resources inside one process.
-// The packages below it bring the rule to databases, object stores and services. It imports the standard library only.
+// The packages below it bring the rule into databases. It imports the standard library only.
 //
 // What a guard does not do: a token is no secret and gives no rights, so a guard protects against late writers and
 // not against hostile ones; and it knows nothing of locks, so any source of rising tokens will do.
@@ -67,7 +67,8 @@ func Check(resource string, tok, highest Token) error {
 	return nil
 }
 
-// Sealer is what every guard is that keeps a mark.
+// Sealer is what every guard is that keeps a mark. Its methods do nothing, and return the context's error, when ctx has
+// ended before the call.
 type Sealer interface {
 	// Seal raises the mark of resource to tok without writing anything else. A new holder calls it before its first
 	// read: without it, an older holder's write can still land between that read and the write that follows.
@@ -75,6 +76,7 @@ type Sealer interface {
 	Seal(ctx context.Context, resource string, tok Token) error
 
 	// Highest returns the mark of resource, 0 if it was never marked. The answer may be old when it arrives, so it is
-	// good for reports and for finding out about [ErrUnknown], and not for deciding whether to write.
+	// good for reports and for finding out about [ErrUnknown], and not for deciding whether to write. A bad name is
+	// refused as by [CheckResource].
 	Highest(ctx context.Context, resource string) (Token, error)
 }

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Edit changes the configuration of a client before it is made. Proxy.Apply, Faults.Apply, As and At are edits; a literal
+// Edit changes the configuration of a client before it is made. Via, Faults.Apply, As and At are edits; a literal
 // func serves for anything else.
 type Edit func(*clientv3.Config)
 
