@@ -8,24 +8,6 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 )
 
-// checkStaleAfterDelete: the mark outlives the content.
-func checkStaleAfterDelete(ctx context.Context, s Store) error {
-	var f findings
-	const r = "delete"
-	f.accepted("write", s.Write(ctx, r, 5, "a"))
-	f.stale("Delete below the mark", s.Delete(ctx, r, 4), r, 4, 5)
-	f.holds(ctx, s, r, "a", 5)
-	f.accepted("Delete by the next holder", s.Delete(ctx, r, 6))
-	f.holds(ctx, s, r, "", 6)
-	f.stale("write of the earlier holder", s.Write(ctx, r, 5, "late"), r, 5, 6)
-	f.holds(ctx, s, r, "", 6)
-	f.accepted("Delete of what is not there", s.Delete(ctx, r, 7))
-	f.holds(ctx, s, r, "", 7)
-	f.accepted("write after the deletion", s.Write(ctx, r, 7, "b"))
-	f.holds(ctx, s, r, "b", 7)
-	return f.err()
-}
-
 // checkRestart: the mark outlives the storage's process.
 func checkRestart(ctx context.Context, s Store) error {
 	var f findings

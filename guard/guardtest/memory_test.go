@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
@@ -144,6 +145,9 @@ func (m *memory) read(_ context.Context, resource string) (string, error) {
 }
 
 func (m *memory) delete(ctx context.Context, resource string, tok guard.Token) error {
+	if m.is("deletes after marking") || m.is("checks before it deletes") {
+		return m.deleteInTwoSteps(ctx, resource, tok)
+	}
 	err := m.step(ctx, resource, tok, func(key string) { delete(m.data, key) })
 	if err == nil && m.is("deletes the mark") {
 		m.mu.Lock()
@@ -151,6 +155,26 @@ func (m *memory) delete(ctx context.Context, resource string, tok guard.Token) e
 		delete(m.marks, resource)
 	}
 	return err
+}
+
+// deleteInTwoSteps leaves a round trip's time between the rule and the deletion.
+func (m *memory) deleteInTwoSteps(ctx context.Context, resource string, tok guard.Token) error {
+	first := m.Seal
+	if m.is("checks before it deletes") {
+		first = func(ctx context.Context, resource string, tok guard.Token) error {
+			highest, err := m.Highest(ctx, resource)
+			return errors.Join(err, guard.Check(resource, tok, highest))
+		}
+	}
+	if err := first(ctx, resource, tok); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Millisecond)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.data, resource)
+	m.marks[resource] = max(m.marks[resource], tok)
+	return nil
 }
 
 func (m *memory) Seal(ctx context.Context, resource string, tok guard.Token) error {

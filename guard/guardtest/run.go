@@ -33,6 +33,7 @@ var checks = []check{
 	{"FirstUse", "", checkFirstUse},
 	{"ConcurrentWriters", "", checkConcurrentWriters},
 	{"StaleAfterDelete", Delete, checkStaleAfterDelete},
+	{"LateDelete", Delete, checkLateDelete},
 	{"Restart", Restart, checkRestart},
 	{"LostReply", LoseReply, checkLostReply},
 	{"LostRequest", LoseRequest, checkLostRequest},

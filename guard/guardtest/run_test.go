@@ -78,6 +78,8 @@ var faults = map[string]string{
 	"checks before the step at first use": "FirstUse",
 	"checks before the step":              "ConcurrentWriters",
 	"deletes the mark":                    "StaleAfterDelete",
+	"deletes after marking":               "LateDelete",
+	"checks before it deletes":            "LateDelete",
 	"forgets marks in a restart":          "Restart",
 	"calls a lost reply a failure":        "LostReply",
 	"calls a lost reply stale":            "LostReply",
