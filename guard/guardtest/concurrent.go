@@ -24,9 +24,17 @@ func checkFirstUse(ctx context.Context, s Store) error {
 		wg.Go(func() { <-start; err9 = s.busy(func() error { return s.Write(ctx, r, 9, "9") }) })
 		close(start)
 		wg.Wait()
-		f.accepted(r+": token 9", err9)
+		f.accepted(fmt.Sprintf("%.20q: token 9", r), err9)
 		if err7 != nil {
-			f.stale(r+": token 7", err7, r, 7, 9)
+			f.stale(fmt.Sprintf("%.20q: token 7", r), err7, r, 7, 9)
+		}
+		value, err := s.Read(ctx, r)
+		f.accepted("Read", err)
+		highest, err := s.Highest(ctx, r)
+		f.accepted("Highest", err)
+		if value == "7" || highest == 7 {
+			f.add("%.20q: two writers met on an unmarked resource, and the lower token won: 7 over 9; content %.20q, mark %d", r, value, int64(highest))
+			continue
 		}
 		f.holds(ctx, s, r, "9", 9)
 	}
@@ -171,7 +179,7 @@ func (h *history) verify() findings {
 				f.add("the content went back to token %d after %d", int64(o.tok), int64(dataFloor))
 			}
 			if refused[o.value] || !written[o.value] {
-				f.add("the content became %q, which was refused or never written", o.value)
+				f.add("the content became %.30q, which was refused or never written", o.value)
 			}
 		case o.kind == mark:
 			if o.tok < markFloor || o.tok > ceiling {

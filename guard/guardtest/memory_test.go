@@ -18,6 +18,7 @@ type memory struct {
 	mu    sync.Mutex
 	marks map[string]guard.Token // guarded by mu
 	data  map[string]string      // guarded by mu
+	order []string               // guarded by mu; the keys by age, where only some are kept
 }
 
 func newMemory(fault string) Store {
@@ -73,6 +74,13 @@ func (m *memory) step(ctx context.Context, resource string, tok guard.Token, cha
 		return err
 	}
 	m.marks[key] = tok
+	if m.is("keeps 100 marks") && highest == 0 {
+		m.order = append(m.order, key)
+		if len(m.order) > 100 {
+			delete(m.marks, m.order[0])
+			m.order = m.order[1:]
+		}
+	}
 	return nil
 }
 

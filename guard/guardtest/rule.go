@@ -112,12 +112,12 @@ func checkNames(ctx context.Context, s Store) error {
 			f.add("Highest of the new name %.20q = %d, %v; want 0", r, int64(got), err)
 		}
 		tok := guard.Token(100 + i)
-		f.accepted("write to "+r, s.Write(ctx, r, tok, tok.String()))
+		f.accepted(fmt.Sprintf("write to %.20q", r), s.Write(ctx, r, tok, tok.String()))
 	}
 	for i, r := range names {
 		tok := guard.Token(100 + i)
 		f.holds(ctx, s, r, tok.String(), tok)
-		f.stale("late write to "+r, s.Write(ctx, r, 99, "late"), r, 99, tok)
+		f.stale(fmt.Sprintf("late write to %.20q", r), s.Write(ctx, r, 99, "late"), r, 99, tok)
 	}
 	return f.err()
 }
@@ -180,5 +180,20 @@ func checkCancelled(ctx context.Context, s Store) error {
 	}
 	f.holds(ctx, s, "cancelled", "a", 5)
 	f.holds(ctx, s, "cancelled and new", "", 0)
+	return f.err()
+}
+
+// checkManyResources: marks are not kept for the latest or the luckiest only, in a cache that drops some.
+func checkManyResources(ctx context.Context, s Store) error {
+	var f findings
+	const many = 300
+	name := func(i int) string { return fmt.Sprintf("many %d", i) }
+	for i := range many {
+		f.accepted(fmt.Sprintf("write to %.20q", name(i)), s.Write(ctx, name(i), 5, "a"))
+	}
+	for i := 0; i < many; i += 10 { // the first is the oldest, whatever the order of eviction
+		f.stale(fmt.Sprintf("late write to %.20q of %d", name(i), many), s.Write(ctx, name(i), 4, "late"), name(i), 4, 5)
+		f.holds(ctx, s, name(i), "a", 5)
+	}
 	return f.err()
 }

@@ -63,6 +63,7 @@ var faults = map[string]string{
 	"compares floats":                     "WideTokens",
 	"compares texts":                      "WideTokens",
 	"takes any name":                      "BadNames",
+	"keeps 100 marks":                     "ManyResources",
 	"folds case":                          "Names",
 	"trims blanks":                        "Names",
 	"cuts names":                          "Names",
@@ -187,26 +188,46 @@ func TestStoreMustExcuseWhatItLacks(t *testing.T) {
 		}(),
 		"unknown capability": func() Store { s := newMemory(""); s.Without = map[Capability]string{"Fly": "no"}; return s }(),
 	} {
-		if err := s.complete(); err == nil {
-			t.Errorf("%s: accepted", name)
+		if err := s.complete(); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want an error of one line", name, err)
 		}
 	}
 }
 
-// Run itself, and not only its checks, fails with a broken guard: the test runs itself as a child to see that.
+// Run itself, and not only its checks, fails with a broken guard, and once with an incomplete store: the test runs
+// itself as a child to see that.
 func TestRunFailsABrokenGuard(t *testing.T) {
 	if fault := os.Getenv("GUARDTEST_FAULT"); fault != "" {
-		Run(t, func(*testing.T) Store { return newMemory(fault) })
+		Run(t, func(*testing.T) Store {
+			s := newMemory(fault)
+			if fault == "has no Write" {
+				s.Write = nil
+			}
+			return s
+		})
 		return
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(exe, "-test.run=^TestRunFailsABrokenGuard$")
-	c.Env = append(os.Environ(), "GUARDTEST_FAULT=accepts lower tokens")
-	out, err := c.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "TestRunFailsABrokenGuard/Order") {
-		t.Errorf("the child ended with %v:\n%s", err, out)
+	for fault, want := range map[string]struct {
+		name  string
+		tests int // that fail, the parent included; 0: any number
+	}{"accepts lower tokens": {"Order", 0}, "has no Write": {"Store", 2}} {
+		c := exec.Command(exe, "-test.run=^TestRunFailsABrokenGuard$")
+		c.Env = append(os.Environ(), "GUARDTEST_FAULT="+fault)
+		out, err := c.CombinedOutput()
+		failed := strings.Count(string(out), "--- FAIL")
+		if err == nil || !strings.Contains(string(out), "TestRunFailsABrokenGuard/"+want.name) || want.tests != 0 && failed != want.tests {
+			t.Errorf("%s: the child ended with %v and %d failures:\n%s", fault, err, failed, out)
+		}
+	}
+}
+
+func TestFirstUseSaysWhatHappened(t *testing.T) {
+	err := checkFirstUse(t.Context(), newMemory("checks before the step at first use"))
+	if err == nil || !strings.Contains(err.Error(), "two writers met on an unmarked resource, and the lower token won") {
+		t.Errorf("%v", err)
 	}
 }

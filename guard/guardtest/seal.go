@@ -54,13 +54,13 @@ func checkSealBeforeRead(ctx context.Context, s Store) error {
 		after, err := s.Read(ctx, r)
 		f.accepted("Read", err)
 		if sealed == nil && before != after {
-			f.add("%s: the new holder sealed and read %q, and then it became %q", r, before, after)
+			f.add("%.20q: the new holder sealed and read %.20q, and then it became %.20q", r, before, after)
 		}
 		if want := map[bool]string{true: "b", false: "a"}[late == nil]; after != want && !errors.Is(late, guard.ErrUnknown) {
-			f.add("%s: the older write returned %v, and the content is %q", r, late, after)
+			f.add("%.20q: the older write returned %v, and the content is %.20q", r, late, after)
 		}
 		if late != nil && !errors.Is(late, guard.ErrStale) && !errors.Is(late, guard.ErrUnknown) && !s.isBusy(late) {
-			f.add("%s: the older write returned %w; want nil or ErrStale", r, late)
+			f.add("%.20q: the older write returned %w; want nil or ErrStale", r, late)
 		}
 	}
 	return f.err()

@@ -2,7 +2,26 @@
 // says that it knows what it cannot know. It is for the guards of this module and for those that users write.
 //
 //	func TestGuard(t *testing.T) {
-//		guardtest.Run(t, func(t *testing.T) guardtest.Store { ... })
+//		guardtest.Run(t, func(t *testing.T) guardtest.Store {
+//			g := newGuard(t) // empty, and cleaned up with t; it has Seal and Highest
+//			return guardtest.Store{
+//				Sealer: g,
+//				Write: func(ctx context.Context, resource string, tok guard.Token, value string) error {
+//					return g.Put(ctx, resource, tok, value)
+//				},
+//				Read: func(ctx context.Context, resource string) (string, error) {
+//					return g.Get(ctx, resource)
+//				},
+//				Delete: func(ctx context.Context, resource string, tok guard.Token) error {
+//					return g.Remove(ctx, resource, tok)
+//				},
+//				Without: map[guardtest.Capability]string{
+//					guardtest.Restart:     "it lives in the process",
+//					guardtest.LoseReply:   "a call in the process has no reply to lose",
+//					guardtest.LoseRequest: "a call in the process has no request to lose",
+//				},
+//			}
+//		})
 //	}
 //
 // It finds faults by trying, races included, so passing it is no proof. It imports the standard library and guard only.
@@ -12,6 +31,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
@@ -63,22 +85,33 @@ const (
 	LoseRequest Capability = "LoseRequest"
 )
 
-// complete returns what is wrong with the store as a subject of the suite.
+// complete returns, in one line, what is wrong with the store as a subject of the suite.
 func (s Store) complete() error {
-	var errs []error
-	if s.Sealer == nil || s.Write == nil || s.Read == nil {
-		errs = append(errs, errors.New("guardtest: Store needs Sealer, Write and Read"))
+	var wrong, missing []string
+	for _, need := range []struct {
+		name string
+		has  bool
+	}{{"Sealer", s.Sealer != nil}, {"Write", s.Write != nil}, {"Read", s.Read != nil}} {
+		if !need.has {
+			missing = append(missing, "Store."+need.name)
+		}
+	}
+	if missing != nil {
+		wrong = append(wrong, "set "+strings.Join(missing, ", "))
 	}
 	has := map[Capability]bool{Delete: s.Delete != nil, Restart: s.Restart != nil, LoseReply: s.LoseReply != nil, LoseRequest: s.LoseRequest != nil}
-	for c, why := range s.Without {
-		if _, known := has[c]; !known || why == "" {
-			errs = append(errs, fmt.Errorf("guardtest: Store.Without[%q] = %q: want the name of a capability, and a reason", c, why))
+	for _, c := range slices.Sorted(maps.Keys(s.Without)) {
+		if _, known := has[c]; !known || s.Without[c] == "" {
+			wrong = append(wrong, fmt.Sprintf("Store.Without[%.20q] = %.20q needs the name of a capability, and a reason", c, s.Without[c]))
 		}
 	}
 	for _, c := range []Capability{Delete, Restart, LoseReply, LoseRequest} {
 		if _, excused := s.Without[c]; excused == has[c] {
-			errs = append(errs, fmt.Errorf("guardtest: set either Store.%s or Store.Without[%q]", c, c))
+			wrong = append(wrong, fmt.Sprintf("set either Store.%s or Store.Without[%q]", c, c))
 		}
 	}
-	return errors.Join(errs...)
+	if wrong == nil {
+		return nil
+	}
+	return errors.New("guardtest: the Store is incomplete: " + strings.Join(wrong, "; "))
 }
