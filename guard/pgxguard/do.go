@@ -19,9 +19,9 @@ import (
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - fn's own: rolled back;
+//   - fn's own: rolled back, but for what an fn that ended the transaction itself, against the rules below, had committed;
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
-//     lost before the reply, or if fn ended the transaction itself: everything was stored, or nothing. Do never runs
+//     lost before the reply, or if fn returned nil after it had ended the transaction itself: everything was stored, or nothing. Do never runs
 //     again then;
 //   - any other: rolled back, nothing was stored.
 //

@@ -16,7 +16,8 @@ import (
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - fn's own: rolled back;
+//   - fn's own: rolled back, but for what an fn that ended the transaction itself, against the rules below, had committed
+//     (where fn did so by a statement, on PostgreSQL and MySQL, Do cannot tell, and may return nil as well);
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
 //     lost before the reply: everything was stored, or nothing. Do never runs again then;
 //   - one that wraps [guard.ErrUnknown] if the database had ended the transaction before fn returned, see [SQLite];

@@ -59,7 +59,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the zero
+// Guard is of no use.
 type Guard struct {
 	db   *sql.DB
 	d    dialect

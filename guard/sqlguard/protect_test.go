@@ -200,7 +200,7 @@ func TestProtectRefusesWhatMakesNoSense(t *testing.T) {
 	mustExec(t, db, "CREATE VIEW seen AS SELECT * FROM doc")
 	for _, c := range []struct{ table, resource, says string }{
 		{"", "x", "table"}, {"a b", "x", "table"}, {`doc"; DROP TABLE doc; --`, "x", "table"}, {"a.b.c", "x", "table"}, {"doc'", "x", "table"},
-		{"doc", "", "name"}, {"doc", "a\x00", "name"}, {"nowhere", "x", "no table"}, {"seen", "x", "no table"}, {"fencedlock_marks", "x", "marks"},
+		{"doc", "", "name"}, {"doc", "a\x00", "name"}, {"nowhere", "x", "no table"}, {"seen", "x", "no table"}, {"fencedlock_marks", "x", "marks"}, {"fencedlock_marks_once", "x", "operations"},
 	} {
 		err := g.Protect(t.Context(), c.table, c.resource)
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -42,6 +42,9 @@ BEGIN
 const protectBody = `
 	IF target = marks THEN
 		RAISE EXCEPTION 'fencedlock: % is the table of marks itself', target;
+	ELSIF EXISTS (SELECT FROM pg_class m JOIN pg_class o ON o.relnamespace = m.relnamespace AND o.relname = m.relname || '_once'
+			WHERE m.oid = marks AND o.oid = target) THEN
+		RAISE EXCEPTION 'fencedlock: % is the table of operations, which all resources share', target;
 	ELSIF (SELECT relkind FROM pg_class WHERE oid = target) NOT IN ('r', 'p') THEN
 		RAISE EXCEPTION 'fencedlock: % is no table', target;
 	ELSIF NOT has_table_privilege(marks, 'SELECT') THEN
