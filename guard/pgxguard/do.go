@@ -21,7 +21,7 @@ import (
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
 //   - fn's own: rolled back, but for what an fn that ended the transaction itself, against the rules below, had committed;
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
-//     lost before the reply, or if fn returned nil after it had ended the transaction itself: everything was stored, or nothing. Do never runs
+//     lost before the reply, or if fn returned nil after it had ended the transaction itself, and begun no other: everything was stored, or nothing. Do never runs
 //     again then;
 //   - any other: rolled back, nothing was stored.
 //

@@ -10,7 +10,8 @@ import (
 )
 
 // Highest implements [guard.Sealer]. It reads what is committed, without waiting for transactions that are running. Use
-// a connection to the primary: a replica may not know the latest mark. ctx governs the call.
+// a connection to the primary: a replica may not know the latest mark, and with autocommit off, as a
+// data source name for MariaDB can ask for, a connection that is used again may show an old one. ctx governs the call.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
 	if err := guard.CheckResource(resource); err != nil {
 		return 0, err

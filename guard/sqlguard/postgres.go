@@ -73,5 +73,5 @@ func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 
 func (p postgres) missingTable(err error) bool { return sqlmark.MissingTable(err) }
 
-// leftTransaction: statements after the end of the transaction fail, or there is no connection any more.
+// leftTransaction: the server ends no transaction by itself that it lets go on; of what fn did it cannot tell.
 func (p postgres) leftTransaction(error) bool { return false }

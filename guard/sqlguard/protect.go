@@ -25,11 +25,13 @@ import (
 // attached later is, too, but for TRUNCATE on the partition alone: call Protect again after attaching one. So is a table
 // that inherits later, once Protect was called again.
 //
-// A statement costs one look at the mark's row; on a partitioned table each row costs one. Restoring data, and a
-// subscription that writes to the table, are refused like everybody else: call Unprotect there.
+// A statement costs one look at the mark's row; on a partitioned table each row costs one. Restoring data is refused like
+// everything else: call Unprotect there. What a logical replication subscription writes is refused on partitioned tables
+// only: its worker fires no triggers of statements. A partition that was created later and is detached loses its triggers.
 //
 // It is there against accidents. The table's owner can drop the triggers, and whoever may write the table of marks can
-// touch a mark without Check.
+// touch a mark without Check. PostgreSQL's transaction numbers wrap around after 2^32: one transaction of so many looks
+// like the one that wrote the mark, if the mark has not been touched meanwhile.
 func (g *Guard) Protect(ctx context.Context, table, resource string) error {
 	if err := guard.CheckResource(resource); err != nil {
 		return err
