@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -281,7 +282,10 @@ func openWithin(t *testing.T, bound time.Duration, s *server, c *pausable, ttl t
 	ctx, cancel := context.WithTimeout(onClock(t.Context(), c), bound)
 	defer cancel()
 	l, err := open(ctx, config(t, ttl), s)
-	t.Cleanup(s.wg.Wait)
+	t.Cleanup(func() {
+		synctest.Wait() // an abandoned lease's revocation may not have come to the server yet
+		s.wg.Wait()
+	})
 	if err == nil {
 		t.Cleanup(func() { l.Close() })
 	}
