@@ -45,6 +45,8 @@ func TestReport(t *testing.T) {
 		{"pass", pass, true, []string{"ok  \tp\t0.1s\n", "1 tests passed, 0 skipped"}, "noise", ""},
 		{"skip", pass + skip, false, []string{"1 skipped", "skipped: p TestB: b_test.go:7: no server"}, "=== RUN", ""},
 		{"skip where nothing may be", pass + skip, true, []string{"no server"}, "", "1 tests were skipped"},
+		{"skip that a store excuses", pass + strings.ReplaceAll(skip, "no server", "the store has no Restart: why"), true,
+			[]string{"1 skipped", "the store has no Restart: why"}, "", ""},
 		{"fail", pass + fail, false, []string{"c_test.go:9: wrong"}, "noise", "1 tests and packages failed"},
 		{"a test that never ended", pass + died, false, []string{"unfinished: p TestD\nlast words"}, "", "failed"},
 		{"does not compile", broken, false, []string{"expected 'package'"}, "", "failed"},
