@@ -42,7 +42,7 @@ const (
 	//
 	// Statements that define something (CREATE, ALTER, DROP, TRUNCATE) and some others, such as LOCK TABLES, end the
 	// transaction with a COMMIT that nobody sees: a later holder gets through, and what the earlier one does afterwards is
-	// guarded no more. Keep them out of guarded transactions, before Check as well: it cannot tell that none is open. A
+	// guarded no more. Keep them out of guarded transactions, before Check as well, which tells on MariaDB only. A
 	// deadlock (1213) rolls the whole transaction back, and statements after it are stored at once and unguarded: return
 	// its error. And a statement that fails with a lock wait timeout (1205)
 	// leaves the transaction open: return its error, or roll back, so that the rest is not committed without it.

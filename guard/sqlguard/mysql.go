@@ -3,6 +3,7 @@ package sqlguard
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -55,13 +56,16 @@ ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token)), checks = checks 
 	if err != nil {
 		return "", err
 	}
-	// What MariaDB reads between /*M! and */ is a comment to MySQL, which has no such limit and answers -1.
-	var mark, idle int64
-	err = tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT token, -1 /*M!100300 + 1 + @@SESSION.idle_write_transaction_timeout */
-FROM %s WHERE resource = ? FOR UPDATE`, m.marks), resource).Scan(&mark, &idle)
+	// What MariaDB reads between /*M! and */ is a comment to MySQL, which has no such limit and answers -1, and which does
+	// not tell whether a transaction is open.
+	var mark, idle, open int64
+	err = tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT token, -1 /*M!100300 + 1 + @@SESSION.idle_write_transaction_timeout */,
+1 /*M!100300 * @@in_transaction */ FROM %s WHERE resource = ? FOR UPDATE`, m.marks), resource).Scan(&mark, &idle, &open)
 	switch {
 	case err != nil:
 		return "", err // no row is as bad as any
+	case open == 0:
+		return "", errors.New("no transaction is open: a statement before Check has ended it, as CREATE TABLE does; call Check first")
 	case mark > int64(tok):
 		return "", errHigher
 	case mark < int64(tok):

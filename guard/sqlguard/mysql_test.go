@@ -168,6 +168,22 @@ func TestDefinitionInsideDoEndsItsProtection(t *testing.T) {
 	}
 }
 
+// A definition ends the transaction before Check as well, whose lock would then last for one statement.
+func TestCheckOnMariaDBTellsThatNoTransactionIsOpen(t *testing.T) {
+	db := openMariaDB(t)
+	g := newGuard(t, db, sqlguard.MySQL, nil)
+	tx := begin(t, db)
+	if _, err := tx.Exec("CREATE TABLE IF NOT EXISTS another (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Check(t.Context(), tx, "x", 5); err == nil || !strings.Contains(err.Error(), "no transaction is open") {
+		t.Errorf("Check = %v, want an error that says that no transaction is open", err)
+	}
+	if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("Commit = %v, want ErrTxDone", err)
+	}
+}
+
 // See TestLostCommitReplyIsUnknownAndNeverReplayed: the same on MariaDB.
 // https://github.com/golang/go/issues/11978, https://github.com/go-sql-driver/mysql/pull/302
 func TestLostCommitReplyOfMariaDBIsUnknownAndNeverReplayed(t *testing.T) {
