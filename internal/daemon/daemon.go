@@ -25,6 +25,8 @@ const startLimit = 60 * time.Second
 type Config struct {
 	Name  string   // begins error texts and the folder's name
 	Users []string // whom to run as if the test is run by root; the first that exists
+	// AsRoot: the server does not mind root, or its program lies where only the test's user may read it.
+	AsRoot bool
 
 	// Program is the server's program and its arguments, for a folder and a port.
 	Program func(dir string, port int) []string
@@ -54,8 +56,10 @@ type Daemon struct {
 func New(c Config) (*Daemon, error) {
 	d := &Daemon{c: c}
 	var err error
-	if d.cred, err = Unprivileged(c.Users...); err != nil {
-		return nil, d.errorf("%w", err)
+	if !c.AsRoot {
+		if d.cred, err = Unprivileged(c.Users...); err != nil {
+			return nil, d.errorf("%w", err)
+		}
 	}
 	if d.Dir, err = os.MkdirTemp("", "fencedlock-"+c.Name+"-"); err != nil {
 		return nil, d.errorf("%w", err)

@@ -30,14 +30,14 @@ func goCommand(dir string, env []string, args ...string) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// walk calls visit for every file of the repository, with its path from the root.
+// walk calls visit for every file of the repository, with its path from the root, but for what scripts/setup installs.
 func walk(visit func(path string) error) error {
 	return filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if d.Name() == ".git" {
+			if d.Name() == ".git" || d.Name() == ".tools" {
 				return filepath.SkipDir
 			}
 			return nil
