@@ -63,7 +63,8 @@ type Bucket interface {
 	// for it. What was beside the former content, such as a stamp, is gone.
 	//
 	// It sends one request, and does not try again on its own, nor lets its client: an answer to a second request says
-	// nothing about the first. It reads and seeks body as it likes, and does not close it.
+	// nothing about the first. It reads and seeks body as it likes, does not close it, and does not touch it any more once it
+	// has returned. When body cannot be read, or is shorter than Seek said, nothing is written.
 	//
 	// The error wraps ErrConflict or ErrRefused for what these say; for any other the outcome is open.
 	Put(ctx context.Context, key string, body io.ReadSeeker, expect Version) (Version, error)

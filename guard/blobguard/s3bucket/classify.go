@@ -1,0 +1,60 @@
+package s3bucket
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/fencedlock/fencedlock/guard/blobguard"
+)
+
+// classify tells what an error of PutObject says about the write: that the condition did not hold, that nothing was
+// written, or, for what is left as it is, nothing.
+func classify(err error, expect blobguard.Version) error {
+	switch status(err) {
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		// 409 is ConditionalRequestConflict: another request for the key was under way, or it was deleted meanwhile.
+		return fmt.Errorf("%w: %w", blobguard.ErrConflict, err)
+	case http.StatusNotFound:
+		// If-Match on a key that is not there is 404 on Amazon S3; so is a bucket that is not there.
+		if expect != "" && code(err) != "NoSuchBucket" {
+			return fmt.Errorf("%w: %w", blobguard.ErrConflict, err)
+		}
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		// 408 comes from whoever lost patience, which may be a proxy in front of a store that goes on.
+		return err
+	case 0: // no answer
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			return fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err)
+		}
+		return err
+	}
+	if s := status(err); s >= 400 && s < 500 {
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	}
+	return err // 5xx: a store, or a proxy, that does not know either
+}
+
+// status is that of the server's answer, 0 without one.
+func status(err error) int {
+	var r *smithyhttp.ResponseError
+	if errors.As(err, &r) && r.Response != nil {
+		return r.HTTPStatusCode()
+	}
+	return 0
+}
+
+// code is S3's name of the error, "" without one.
+func code(err error) string {
+	var e smithy.APIError
+	if errors.As(err, &e) {
+		return e.ErrorCode()
+	}
+	return ""
+}
