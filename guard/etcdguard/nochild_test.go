@@ -1,0 +1,3 @@
+package etcdguard_test
+
+func runChild() {}
