@@ -1,0 +1,113 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/fencedlock/internal/daemon"
+)
+
+const slots = 16384
+
+// Cluster is some servers that share the slots.
+type Cluster struct {
+	Servers []*Server
+}
+
+// StartCluster runs a cluster of n primaries for one test, and returns when all of them know it.
+func StartCluster(t testing.TB, n int, settings ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range n {
+		s, err := open("redistest", func(_ string, port int) []string {
+			return append([]string{"--port", strconv.Itoa(port), "--save", "", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort()),
+				"--cluster-node-timeout", "5000"}, settings...)
+		})
+		if err != nil {
+			daemon.Unavailable(t, err)
+		}
+		t.Cleanup(s.Close)
+		c.Servers = append(c.Servers, s)
+	}
+	first := c.Servers[0].Client(t)
+	for i, s := range c.Servers {
+		one := s.Client(t)
+		if err := one.ClusterAddSlotsRange(t.Context(), i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue
+		}
+		// The other's bus is at a port of its own.
+		bus, err := one.ConfigGet(t.Context(), "cluster-port").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Do(t.Context(), "cluster", "meet", "127.0.0.1", s.Port, bus["cluster-port"]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range c.Servers {
+		one := s.Client(t)
+		Eventually(t, "all servers know the cluster", func() bool {
+			text, err := one.ClusterInfo(t.Context()).Result()
+			return err == nil && hasLine(text, "cluster_state:ok") && hasLine(text, fmt.Sprintf("cluster_known_nodes:%d", n))
+		})
+	}
+	return c
+}
+
+// freePort returns 0 when there is none, which the server then refuses.
+func freePort() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func hasLine(text, line string) bool {
+	for l := range strings.Lines(text) {
+		if strings.TrimSpace(l) == line {
+			return true
+		}
+	}
+	return false
+}
+
+// Client returns a client of the cluster that ends with the test.
+func (c *Cluster) Client(t testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	t.Helper()
+	o := &redis.ClusterOptions{}
+	for _, s := range c.Servers {
+		o.Addrs = append(o.Addrs, s.Addr())
+	}
+	for _, f := range change {
+		f(o)
+	}
+	client := redis.NewClusterClient(o)
+	closeWith(t, client)
+	return client
+}
+
+// Through lets a client reach the servers through the proxies of their addresses.
+func Through(proxies map[string]*Proxy) func(*redis.ClusterOptions) {
+	return func(o *redis.ClusterOptions) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if p := proxies[addr]; p != nil {
+				addr = p.Addr
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		}
+	}
+}
