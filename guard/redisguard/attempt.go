@@ -1,0 +1,121 @@
+package redisguard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/fencedlock/guard"
+)
+
+// operation is one guarded write. Its nonce is the same for all attempts.
+type operation struct {
+	name     string // the method, for texts
+	resource string
+	tok      guard.Token
+	program  *program
+	keys     []string // the mark first
+	args     []any
+	nonce    string
+	closing  []string // earlier nonces that must not be carried out any more
+}
+
+// what names the operation in texts.
+func (o *operation) what() string {
+	return fmt.Sprintf("redisguard: %s on %q with token %d", o.name, o.resource, int64(o.tok))
+}
+
+// answer is what the script said.
+type answer struct {
+	status string
+	value  any
+}
+
+// text is the value of those statuses that have a text.
+func (a answer) text() string {
+	s, _ := a.value.(string)
+	return s
+}
+
+// processor is a client, or one connection of it.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+// attempt sends the operation once. The error is a *refusal if it was certainly not applied by this attempt, else it may
+// have been.
+func (g *Guard) attempt(ctx context.Context, o *operation, again bool) (answer, error) {
+	if g.opts.Replicas == 0 {
+		return g.send(ctx, g.client, o, again)
+	}
+	primary := g.server
+	if g.cluster != nil {
+		var err error
+		if primary, err = g.cluster.MasterForKey(ctx, o.keys[0]); err != nil {
+			return answer{}, classify(err, false)
+		}
+	}
+	conn := primary.Conn() // WAIT is about what its own connection wrote
+	defer conn.Close()
+	a, err := g.send(ctx, conn, o, again)
+	if err != nil {
+		if g.cluster != nil {
+			g.cluster.ReloadState(ctx) // a connection follows no redirection
+		}
+		return a, err
+	}
+	if a.status == "ran" || a.status == "error" {
+		err = g.wait(ctx, conn, o)
+	}
+	return a, err
+}
+
+func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool) (answer, error) {
+	mode := "first"
+	if again {
+		mode = "again"
+	}
+	args := append([]any{o.tok.String(), o.nonce, mode, strings.Join(o.closing, ",")}, o.args...)
+	c := newCommand(ctx, "evalsha", o.program.sha, o.keys, args)
+	err := p.Process(ctx, c)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		c = newCommand(ctx, "eval", o.program.source, o.keys, args)
+		err = p.Process(ctx, c)
+	}
+	if err != nil {
+		return answer{}, classify(err, c.sent.Load())
+	}
+	list, _ := c.Val().([]any)
+	if len(list) == 0 {
+		return answer{}, fmt.Errorf("the script's answer is %T", c.Val())
+	}
+	a := answer{}
+	a.status, _ = list[0].(string)
+	if len(list) > 1 { // the nil at the end of a list is cut off
+		a.value = list[1]
+	}
+	if a.status == "refused" { // the write's only command, after the mark was raised
+		return a, &refusal{scriptError(a.text()), false}
+	}
+	return a, nil
+}
+
+// wait returns nil when enough replicas have what this connection wrote, a *NotReplicatedError when they have not in
+// time, and another error if that is not known.
+func (g *Guard) wait(ctx context.Context, conn *redis.Conn, o *operation) error {
+	limit := g.opts.ReplicaTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = max(min(limit, time.Until(deadline)), time.Millisecond) // 0 would be for ever
+	}
+	n, err := conn.Wait(ctx, g.opts.Replicas, limit).Result()
+	if err != nil {
+		return fmt.Errorf("WAIT: %w", err)
+	}
+	if int(n) < g.opts.Replicas {
+		return &NotReplicatedError{Resource: o.resource, Token: o.tok, Replicas: int(n), Wanted: g.opts.Replicas}
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+local n = redis.pcall('DEL', KEYS[1])
+return type(n) == 'table' and n or nil

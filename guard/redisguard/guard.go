@@ -1,0 +1,151 @@
+// Package redisguard guards data in Redis: one Lua script compares the mark of a resource with the writer's token, raises
+// it and writes, and a writer with a lower token is refused. It works over go-redis, with a single server, with Sentinel
+// and with a cluster.
+//
+//	g, err := redisguard.New(ctx, client, nil)
+//	err = g.Set(ctx, resource, tok, "value", 0)
+//	cmd := g.Run(ctx, resource, tok, script, []string{g.Key(resource, "stock")}, 1)
+//
+// What it guarantees: once a write with a token has been applied, none with a lower token of the same resource is,
+// whatever pauses, retries or lost messages there are, for as long as Redis keeps the mark.
+//
+// What it does not, first of all: a mark is no more durable than Redis. Redis answers before a replica has what was
+// written, and replicates later. A replica that is promoted before that, by Sentinel, a cluster or a person, does not
+// know the latest mark, and lets a writer in who was refused before; a primary that is cut off and not yet deposed goes on
+// taking writes that will be thrown away. Options.Replicas makes every write wait until so many replicas have it, and
+// says so when they have not. That leaves the failover to a replica that is none of them: a majority, and a promotion
+// that takes the replica that is furthest, is as far as Redis goes. On one server, what is not in its append-only file
+// is lost with a crash: appendfsync always loses nothing, everysec up to two seconds when the machine fails, snapshots
+// everything since the last one. Where a fault is not to happen, guard data in a database with consensus or a single
+// disk, see package sqlguard or etcdguard.
+//
+// Nor does it guard what does not pass it: commands of other programs, the deletion of a mark by hand or FLUSHALL. A token
+// is no secret and gives no rights. Marks are never deleted, and have no time to live. Pipelines and transactions
+// (MULTI) are not offered: a script does what they do.
+//
+// An operation whose reply is lost is sent again with the number of the first time, a nonce that the mark keeps. Redis
+// then answers what it answered before, or refuses: it is applied once at most. So a lost reply gives
+// [guard.ErrUnknown] only when the mark no longer tells, because another operation of the same holder came before or
+// after, or when there is no answer at all. In the latter case the request may still be on its way. It can be
+// applied later, but never after a later Set, Del, Run or Seal of this Guard on that resource has been. So the way to
+// find out is to Seal again with the same token, and then to read: what is read stays.
+//
+// Tested on Redis 7.0. It needs scripts, and of the server's rights EVAL, EVALSHA, GET, SET and DEL on the keys of the
+// prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake and may be refused.
+package redisguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/fencedlock/fencedlock/guard"
+)
+
+// Options are the choices of a Guard. The zero value of each field is its default.
+type Options struct {
+	// Prefix begins all keys of the guard; default "fencedlock:". It is at most 128 bytes without braces. Two prefixes are
+	// two sets of marks.
+	Prefix string
+
+	// Replicas is how many replicas must have a write, and with it the mark, before it counts as done; default 0, none.
+	// When fewer have it after ReplicaTimeout, the write is applied on the primary, and its error is a
+	// [*NotReplicatedError], which wraps [guard.ErrUnknown]: a failover can lose it. Each write then takes a second
+	// round trip, and a connection of its own for both.
+	Replicas int
+
+	// ReplicaTimeout is how long a write waits for replicas; default 1 s, at least 1 ms. It makes sense with Replicas only.
+	ReplicaTimeout time.Duration
+
+	// Logger gets the warnings of [New]. nil: silent.
+	Logger *zap.Logger
+
+	// OnOutcome is called once at the end of each Set, Del, Run and Seal with its arguments and the error it is about to
+	// return; the reply nil of a script counts as no error. It must return quickly: the caller waits. nil: nothing is called.
+	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
+}
+
+// Guard guards the data of one Redis, which is a server, a group with Sentinel or a cluster. It is safe for concurrent
+// use. [New] makes one; the zero Guard is of no use.
+type Guard struct {
+	client    redis.UniversalClient
+	server    *redis.Client        // nil for a cluster
+	cluster   *redis.ClusterClient // nil for a server
+	opts      Options
+	programs  programs
+	unsettled unsettled
+}
+
+var _ guard.Sealer = (*Guard)(nil)
+
+// New returns a guard for what client talks to: a [*redis.Client], also one of NewFailoverClient, or a
+// [*redis.ClusterClient]. A [*redis.Ring] is refused, since it moves keys to other servers and leaves their marks behind.
+// The caller closes the client. nil Options are the defaults.
+//
+// New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru,
+// allkeys-lfu, allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns
+// when there is no append-only file. What is configured later, and servers that are promoted later, it does not see: give
+// all of them the same configuration. ctx governs the asking.
+func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	g := &Guard{client: client, opts: *o}
+	if err := g.opts.complete(); err != nil {
+		return nil, err
+	}
+	switch c := client.(type) {
+	case *redis.Client:
+		g.server = c
+	case *redis.ClusterClient:
+		g.cluster = c
+	case *redis.Ring:
+		return nil, errors.New("redisguard: client is a *redis.Ring, which moves keys to other servers and leaves their marks behind; use a cluster")
+	case nil:
+		return nil, errors.New("redisguard: client is nil")
+	default:
+		return nil, fmt.Errorf("redisguard: client is a %T, of which it is not known how it sends; give New a *redis.Client or a *redis.ClusterClient", client)
+	}
+	if g.server == nil && g.cluster == nil {
+		return nil, errors.New("redisguard: client is nil")
+	}
+	if err := g.inspect(ctx); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// complete checks the options and fills in the defaults.
+func (o *Options) complete() error {
+	switch {
+	case o.Prefix == "":
+		o.Prefix = "fencedlock:"
+	case len(o.Prefix) > 128:
+		return fmt.Errorf("redisguard: Options.Prefix: %d bytes are more than 128", len(o.Prefix))
+	case strings.ContainsAny(o.Prefix, "{}"):
+		return fmt.Errorf("redisguard: Options.Prefix: %q has a brace, which would change the slots of keys", o.Prefix)
+	}
+	switch {
+	case o.Replicas < 0:
+		return fmt.Errorf("redisguard: Options.Replicas: %d is negative; 0 is not to wait", o.Replicas)
+	case o.ReplicaTimeout != 0 && o.Replicas == 0:
+		return errors.New("redisguard: Options.ReplicaTimeout: it says how long to wait for Options.Replicas, which is 0")
+	case o.ReplicaTimeout == 0:
+		o.ReplicaTimeout = time.Second
+	case o.ReplicaTimeout < time.Millisecond:
+		return fmt.Errorf("redisguard: Options.ReplicaTimeout: %v is less than 1 ms", o.ReplicaTimeout)
+	}
+	return nil
+}
+
+// report hands an operation's outcome to the user.
+func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
+	if g.opts.OnOutcome != nil {
+		g.opts.OnOutcome(ctx, resource, tok, err)
+	}
+}
