@@ -14,7 +14,8 @@ var (
 
 	// ErrConflict is [Bucket.Put]'s error when the store answered that the key does not have the version that was expected:
 	// another one, none, or one where there should be none. This one request was not applied. It is also the error for an
-	// answer that says to try again because two requests met (S3's 409).
+	// answer that says to try again because two requests met (S3's 409), and for a request that broke off before its end was
+	// sent, which is how the refusal of a large body can look.
 	ErrConflict = errors.New("blobguard: the key does not have the version that was expected")
 
 	// ErrRefused is [Bucket.Put]'s error when it is certain that nothing was written and that it is not for the version: the

@@ -167,7 +167,8 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 	if err != nil {
 		return "", b.errorf("PutObject", key, fmt.Errorf("%w: %w", blobguard.ErrRefused, err))
 	}
-	in := &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: body, ContentLength: &size}
+	tracked := &sent{r: body, size: size}
+	in := &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: tracked, ContentLength: &size}
 	if expect == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {
@@ -175,7 +176,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 	}
 	out, err := b.client.PutObject(ctx, in, once)
 	if err != nil {
-		return "", b.errorf("PutObject", key, classify(err, expect))
+		return "", b.errorf("PutObject", key, classify(err, expect, tracked))
 	}
 	v := version(out.ETag)
 	if v == "" {

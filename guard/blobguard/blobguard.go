@@ -1,2 +1,0 @@
-// Package blobguard guards objects in a blob store by a stamp that is written with their content.
-package blobguard

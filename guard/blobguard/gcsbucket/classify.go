@@ -1,0 +1,43 @@
+package gcsbucket
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"google.golang.org/api/googleapi"
+
+	"github.com/fencedlock/fencedlock/guard/blobguard"
+)
+
+// classify tells what an error of an upload says about the write: that the condition did not hold, that nothing was
+// written, or, for what is left as it is, nothing.
+func classify(err error) error {
+	switch s := status(err); {
+	case s == http.StatusPreconditionFailed, s == http.StatusConflict:
+		// 409 is for requests that met each other.
+		return fmt.Errorf("%w: %w", blobguard.ErrConflict, err)
+	case s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
+		// From whoever lost patience, which may be a proxy in front of a store that goes on.
+		return err
+	case s >= 400 && s < 500: // 404 is a missing bucket
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	case s != 0:
+		return err // 5xx: a store, or a proxy, that does not know either
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err)
+	}
+	return err
+}
+
+// status is that of the server's answer, 0 without one.
+func status(err error) int {
+	var e *googleapi.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
