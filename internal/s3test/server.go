@@ -98,6 +98,7 @@ func (s *Server) Bucket(t testing.TB) string {
 }
 
 const (
+	region    = "us-east-1"
 	accessKey = "fencedlock"
 	secretKey = "fencedlock-secret" // of a server that lives as long as a test
 )
@@ -112,7 +113,7 @@ func NewClient(t testing.TB, address string, options ...func(*s3.Options)) *s3.C
 // Client is NewClient over a transport that the caller closes.
 func Client(address string, transport http.RoundTripper, options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
-		Region:       "us-east-1",
+		Region:       region,
 		BaseEndpoint: aws.String("http://" + address),
 		UsePathStyle: true,
 		HTTPClient:   &http.Client{Transport: transport},
