@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := test
 
 # Every go.mod of the repository; a test fails when one is missing here.
-MODULES := . examples/orm integration/bench
+MODULES := . examples/orm guard/blobguard/azbucket guard/blobguard/gcsbucket integration/bench
 
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages to test; some of one module: make test PKG=./lock/... MODULES=.

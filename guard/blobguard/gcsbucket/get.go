@@ -41,38 +41,51 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 func (b *Bucket) get(ctx context.Context, key string, offset, length int64) (o blobguard.Object, again bool, err error) {
 	object := b.client.Bucket(b.name).Object(key)
 	if length == 0 {
-		offset = 0
+		o, err = stat(ctx, object)
+		return o, false, err
 	}
 	r, err := object.NewRangeReader(ctx, offset, length)
 	if status(err) == http.StatusRequestedRangeNotSatisfiable {
-		attrs, err := object.Attrs(ctx)
-		if err != nil {
-			return blobguard.Object{}, false, err
-		}
-		stamp, _ := unwrapStamp(attrs.Metadata)
-		empty := blobguard.Object{Body: io.NopCloser(strings.NewReader("")), Version: version(attrs.Generation), Size: attrs.Size, Stamp: stamp}
-		return empty, offset < attrs.Size && attrs.Size > 0, nil
+		o, err = stat(ctx, object)
+		return o, err == nil && o.Size > 0 && offset < o.Size, err
 	}
 	if err != nil {
-		return blobguard.Object{}, false, err
+		return o, false, err
 	}
-	if r.Attrs.Generation <= 0 {
-		return blobguard.Object{}, false, errors.Join(errNoGeneration, r.Close())
-	}
-	if r.Attrs.Decompressed || r.Attrs.ContentEncoding == "gzip" {
-		return blobguard.Object{}, false, errors.Join(errors.New("it has Content-Encoding: gzip; store it without"), r.Close())
-	}
+	o = blobguard.Object{Body: r, Version: version(r.Attrs.Generation), Size: r.Attrs.Size}
 	stamp, found := unwrapStamp(r.Metadata())
-	if !found {
+	switch {
+	case r.Attrs.Generation <= 0:
+		err = errNoGeneration
+	case r.Attrs.Decompressed || r.Attrs.ContentEncoding == "gzip":
+		err = errors.New("it has Content-Encoding: gzip; store it without")
+	case found:
+		o.Stamp = stamp
+	default:
 		// The object was not written by Put, or the client reads with JSON, where metadata do not come with the bytes.
-		attrs, err := object.Generation(r.Attrs.Generation).Attrs(ctx)
-		if errors.Is(err, storage.ErrObjectNotExist) {
-			return blobguard.Object{}, true, r.Close()
-		}
-		if err != nil {
-			return blobguard.Object{}, false, errors.Join(err, r.Close())
-		}
-		stamp, _ = unwrapStamp(attrs.Metadata)
+		var same blobguard.Object
+		same, err = stat(ctx, object.Generation(r.Attrs.Generation))
+		o.Stamp = same.Stamp
+		again = errors.Is(err, storage.ErrObjectNotExist)
 	}
-	return blobguard.Object{Body: r, Version: version(r.Attrs.Generation), Size: r.Attrs.Size, Stamp: stamp}, false, nil
+	if err != nil {
+		err = errors.Join(err, r.Close())
+	}
+	if again {
+		err = nil
+	}
+	return o, again, err
+}
+
+// stat gives what is known of an object, without its bytes.
+func stat(ctx context.Context, object *storage.ObjectHandle) (blobguard.Object, error) {
+	attrs, err := object.Attrs(ctx)
+	if err != nil {
+		return blobguard.Object{}, err
+	}
+	if attrs.Generation <= 0 {
+		return blobguard.Object{}, errNoGeneration
+	}
+	stamp, _ := unwrapStamp(attrs.Metadata)
+	return blobguard.Object{Body: io.NopCloser(strings.NewReader("")), Version: version(attrs.Generation), Size: attrs.Size, Stamp: stamp}, nil
 }
