@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -160,6 +161,8 @@ func (a *attempts) refused(err error) error {
 	return fmt.Errorf("etcdguard: write to %q: nothing was applied: %w%s", a.resource, err, advice)
 }
 
+// unknown also forgets the mark: the next write begins with a read, whatever was wrong with what was seen.
 func (a *attempts) unknown(err error) error {
+	a.place.at = time.Time{}
 	return fmt.Errorf("etcdguard: write to %q: %w: it was applied, or not, or will be; Seal, and then read: %w", a.resource, guard.ErrUnknown, err)
 }

@@ -290,10 +290,18 @@ func TestEachOutcomeIsReportedOnce(t *testing.T) {
 func TestManyResourcesAreGuardedThoughFewAreKept(t *testing.T) {
 	p := prefix(t)
 	g := newGuard(t, direct, p)
-	const many = 1100
-	for i := range many {
-		mustDo(t, g, fmt.Sprint(i), 5)
+	const many, workers = 1100, 20
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < many; i += workers {
+				if err := g.Do(t.Context(), fmt.Sprint(i), 5); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	wg.Wait()
 	if n := g.Places(); n > 1024 {
 		t.Errorf("%d resources are kept", n)
 	}

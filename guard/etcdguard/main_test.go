@@ -23,7 +23,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	runChild()
+	runRole()
 	goleak.VerifyTestMain(served{m})
 }
 

@@ -1,3 +1,0 @@
-package etcdguard_test
-
-func runChild() {}
