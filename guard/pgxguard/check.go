@@ -49,7 +49,7 @@ func (g *Guard) checkOrGiveUp(ctx context.Context, tx pgx.Tx, resource string, t
 		err = g.raised(ctx, tx, resource, tok, tag.RowsAffected(), errExec)
 	}
 	if err != nil {
-		giveUp(ctx, tx)
+		giveUp(ctx, tx, err)
 	}
 	return err
 }

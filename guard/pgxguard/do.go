@@ -3,13 +3,10 @@ package pgxguard
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fencedlock/fencedlock/guard"
-	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
 
 // Do runs fn in a transaction that is guarded by tok: it begins one and passes [Guard.Check] in the same message, calls
@@ -19,10 +16,12 @@ import (
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - fn's own: rolled back, but for what an fn that ended the transaction itself, against the rules below, had committed;
+//   - fn's own, or that of a Check or Once that refused inside fn, also if fn passes over it: rolled back;
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
-//     lost before the reply, or if fn returned nil after it had ended the transaction itself, and begun no other: everything was stored, or nothing. Do never runs
-//     again then;
+//     lost before the reply: everything was stored, or nothing. Do never runs again then;
+//   - one that wraps [guard.ErrUnknown], and fn's error if there was one, if fn had ended the transaction itself, against
+//     the rules below: what it did is stored or not. Do does not run again then either. An fn that begins another
+//     transaction by a statement is not found out;
 //   - any other: rolled back, nothing was stored.
 //
 // After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction ([Guard.Once] does),
@@ -70,10 +69,7 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 		if err := g.raised(ctx, tx, resource, tok, n, err); err != nil {
 			return err
 		}
-		if err := fn(ctx, tx); err != nil {
-			return sqlmark.Because(ctx, err)
-		}
-		return nil
+		return judge(ctx, tx, fn(ctx, tx))
 	})
 }
 
@@ -81,61 +77,4 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 // ErrUnknown.
 func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) error {
 	return g.Do(ctx, resource, tok, func(context.Context, pgx.Tx) error { return nil })
-}
-
-// transact begins a transaction with the one statement that first queues, hands step what became of it, and commits. It
-// does so again while the database reports conflicts.
-func (g *Guard) transact(ctx context.Context, first func(*pgx.Batch), step func(tx pgx.Tx, n int64, err error) error) error {
-	return g.retry(ctx, func() error { return g.attempt(ctx, first, step) })
-}
-
-func (g *Guard) retry(ctx context.Context, try func() error) error {
-	return sqlmark.Retry(ctx, "pgxguard", g.opts.MaxRetries, sqlmark.Retryable, try)
-}
-
-// attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
-func (g *Guard) attempt(ctx context.Context, first func(*pgx.Batch), step func(tx pgx.Tx, n int64, err error) error) error {
-	conn, err := g.pool.Acquire(ctx)
-	if err != nil {
-		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: begin: %w", err))
-	}
-	defer conn.Release() // closes it if it is still inside a transaction
-	b := &pgx.Batch{}
-	b.BeginTx(pgx.TxOptions{IsoLevel: g.opts.Isolation})
-	first(b)
-	res := conn.SendBatch(ctx, b)
-	tx := res.Tx()
-	defer rollBack(ctx, tx) // for errors and panics alike
-	_, err = res.Exec()     // BEGIN
-	var tag pgconn.CommandTag
-	if err == nil {
-		tag, err = res.Exec()
-	}
-	if errClose := res.Close(); err == nil {
-		err = errClose
-	}
-	if err := step(tx, tag.RowsAffected(), err); err != nil {
-		return err
-	}
-	return g.commit(ctx, tx)
-}
-
-func (g *Guard) commit(ctx context.Context, tx pgx.Tx) error {
-	if ctx.Err() != nil {
-		return sqlmark.Because(ctx, errors.New("pgxguard: the context ended before COMMIT, the transaction was rolled back"))
-	}
-	// COMMIT outside of a transaction succeeds, with a warning.
-	if c := tx.Conn(); !c.IsClosed() && c.PgConn().TxStatus() == 'I' {
-		return fmt.Errorf("pgxguard: %w: fn ended the transaction, so it is stored or not; look before you go on: %w", guard.ErrUnknown, pgx.ErrTxClosed)
-	}
-	err := tx.Commit(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case sqlmark.RolledBack(err):
-		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: COMMIT was refused, nothing was stored: %w", err))
-	case pgconn.SafeToRetry(err): // pgx's word for "nothing was sent"
-		return sqlmark.Because(ctx, fmt.Errorf("pgxguard: COMMIT could not be sent, nothing was stored: %w", err))
-	}
-	return sqlmark.Because(ctx, fmt.Errorf("pgxguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
 }

@@ -42,7 +42,7 @@ func (g *Guard) Once(ctx context.Context, tx pgx.Tx, resource, operation string)
 	}
 	first, err = g.once(ctx, tx, resource, operation)
 	if err != nil {
-		giveUp(ctx, tx)
+		giveUp(ctx, tx, err)
 		return false, err
 	}
 	return first, nil

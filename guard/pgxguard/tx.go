@@ -3,6 +3,7 @@ package pgxguard
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,8 +22,11 @@ func isOutermost(tx pgx.Tx) bool {
 	return pooled || fmt.Sprintf("%T", tx) == "*pgx.dbTx"
 }
 
-// giveUp makes sure that nothing of tx is committed, nor anything of a transaction around it.
-func giveUp(ctx context.Context, tx pgx.Tx) {
+// giveUp makes sure because of err that nothing of tx is committed, nor anything of a transaction around it.
+func giveUp(ctx context.Context, tx pgx.Tx, err error) {
+	if refusal, ok := running.Load(tx.Conn()); ok && !hasEnded(tx) {
+		refusal.(*atomic.Pointer[error]).CompareAndSwap(nil, &err)
+	}
 	if !isOutermost(tx) {
 		if conn := tx.Conn(); conn != nil {
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)

@@ -151,20 +151,3 @@ func TestContextThatEndsDuringCommitLeavesTheOutcomeUnknown(t *testing.T) {
 		t.Errorf("Do = %v; want ErrUnknown and context.Canceled", err)
 	}
 }
-
-// Whoever ends Do's transaction inside fn takes the outcome out of its hands. A ROLLBACK by a statement must not end as
-// "stored": PostgreSQL answers the COMMIT after it with a warning only.
-func TestTransactionThatFnEndedIsUnknown(t *testing.T) {
-	g := newGuard(t, newPool(t), nil)
-	for name, fn := range map[string]func(context.Context, pgx.Tx) error{
-		"committed":                  func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
-		"rolled back":                func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
-		"committed by a statement":   doExec("COMMIT"),
-		"rolled back by a statement": doExec("ROLLBACK"),
-	} {
-		err := g.Do(t.Context(), name, 5, fn)
-		if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, pgx.ErrTxClosed) {
-			t.Errorf("%s by fn: %v; want ErrUnknown and ErrTxClosed", name, err)
-		}
-	}
-}

@@ -41,7 +41,7 @@ func (g *Guard) checkOrRollBack(ctx context.Context, tx *sql.Tx, resource string
 		_, err = g.check(ctx, tx, resource, tok, false)
 	}
 	if err != nil {
-		_ = tx.Rollback() // a connection that cannot roll back is closed by its driver
+		refuse(ctx, tx, err)
 	}
 	return err
 }

@@ -41,17 +41,19 @@ const (
 	// github.com/go-sql-driver/mysql or carry their number in a field of the same kind.
 	//
 	// Statements that define something (CREATE, ALTER, DROP, TRUNCATE) and some others, such as LOCK TABLES, end the
-	// transaction with a COMMIT that nobody sees: a later holder gets through, and what the earlier one does afterwards is
-	// guarded no more. Keep them out of guarded transactions, before Check as well, which tells on MariaDB only. A
-	// deadlock (1213) rolls the whole transaction back, and statements after it are stored at once and unguarded: return
-	// its error. And a statement that fails with a lock wait timeout (1205)
-	// leaves the transaction open: return its error, or roll back, so that the rest is not committed without it.
+	// transaction with a COMMIT that nobody sees, and a deadlock (1213) rolls the whole of it back: a later holder gets
+	// through, and what the earlier one does afterwards is guarded no more. So Do switches autocommit off for its
+	// transaction, which keeps the rest from being stored, and sets a savepoint, "fencedlock", whose absence tells that the
+	// transaction has ended: the error wraps guard.ErrUnknown then. Check does neither: keep such statements out of a
+	// transaction of your own, before Check as well, which tells on MariaDB only, and return the error of a deadlock. A
+	// statement that fails with a lock wait timeout (1205) leaves the transaction open: return its error, or roll back, so
+	// that the rest is not committed without it.
 	//
-	// In Do on MariaDB a holder that is paused is cut off by idle_write_transaction_timeout. That is a setting of the
-	// session: Do sets it to 5 s and back, which costs two round trips, unless the session has one of 1 to 5 s already; with
-	// go-sql-driver/mysql the data source name can give it that, by idle_write_transaction_timeout=5. MySQL has no such
-	// limit: a paused holder blocks its resource until it goes on, its connection breaks (net.ipv4.tcp_keepalive and
-	// wait_timeout of the server decide when), or somebody kills it.
+	// In Do on MariaDB a holder that is paused is cut off by idle_write_transaction_timeout, which Do sets to 5 s unless the
+	// session has one of 1 to 5 s already. It takes that and autocommit back afterwards. Together with the savepoint that is
+	// four round trips, two without the settings that the session has already. MySQL has no such limit: a paused holder blocks
+	// its resource until it goes on, its connection breaks (net.ipv4.tcp_keepalive and wait_timeout of the server decide
+	// when), or somebody kills it.
 	MySQL
 )
 
@@ -89,12 +91,13 @@ type dialect interface {
 	schema() []string
 	// lockMigration makes migrations run one after the other, until the transaction ends.
 	lockMigration(ctx context.Context, tx *sql.Tx) error
-	// raise compares and raises the mark under the row's lock. It returns errHigher if the mark seems to be higher. limited
-	// asks for a bound on the transaction's idle time, if the database has one; undo is the statement, if any, that takes
-	// the bound back once the transaction has ended.
+	// raise compares and raises the mark under the row's lock. It returns errHigher if the mark seems to be higher. limited,
+	// which Do asks for, bounds the transaction's idle time, if the database can, and prepares for ended; undo is the
+	// statement, if any, that takes the session's settings back once the transaction has ended.
 	raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) (undo string, err error)
-	// limitsSession tells whether raise can have something to undo.
-	limitsSession() bool
+	// ended tells after fn, which failed with an error or did not (nil), whether the transaction of a limited raise had
+	// ended before. An error means that it cannot be told, and that nothing more may be committed.
+	ended(ctx context.Context, tx *sql.Tx, conn *sql.Conn, failed error) (bool, error)
 	// markStatement reads the mark of its only parameter.
 	markStatement() string
 	// versionStatement reads the version, and fails if one of the tables is missing.
@@ -116,6 +119,6 @@ type dialect interface {
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool
-	// leftTransaction tells from the error of a ROLLBACK that the database had ended the transaction by itself.
+	// leftTransaction tells from the error of a COMMIT or ROLLBACK that the transaction had ended before.
 	leftTransaction(err error) bool
 }

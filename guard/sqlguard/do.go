@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/fencedlock/fencedlock/guard"
-	"github.com/fencedlock/fencedlock/guard/internal/sqlmark"
 )
 
 // Do runs fn in a transaction that is guarded by tok: it begins one, passes [Guard.Check], calls fn and commits. Once it
@@ -16,11 +14,11 @@ import (
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: fn did not run;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - fn's own: rolled back, but for what an fn that ended the transaction itself, against the rules below, had committed
-//     (where fn did so by a statement, on PostgreSQL and MySQL, Do cannot tell, and may return nil as well);
+//   - fn's own, or that of a Check or Once that refused inside fn, also if fn passes over it: rolled back;
 //   - one that wraps [guard.ErrUnknown] if COMMIT failed in a way that does not prove a rollback, such as a connection
 //     lost before the reply: everything was stored, or nothing. Do never runs again then;
-//   - one that wraps [guard.ErrUnknown] if the database had ended the transaction before fn returned, see [SQLite];
+//   - one that wraps [guard.ErrUnknown], and fn's error if there was one, if the transaction had ended before fn returned,
+//     against the rules below: some of what fn did may be stored. Do does not run again then either;
 //   - any other: rolled back, nothing was stored.
 //
 // After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction, and call Do again with
@@ -38,6 +36,11 @@ import (
 // It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), returns when a statement has
 // failed, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
 // transaction is rolled back, and the panic goes on.
+//
+// A transaction that ends under fn's hands, by a COMMIT of its own or by an error that it goes on after, is guarded no
+// more. On MySQL and MariaDB, what fn sends afterwards is rolled back; elsewhere it is stored at once. Do finds out when fn
+// returns, unless ctx has ended by then, fn has begun another transaction by a statement (on MySQL and MariaDB it finds that
+// out, too), or fn returns a conflict on MySQL and MariaDB after a statement of its own had committed.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
 // COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
@@ -64,15 +67,13 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 	if fn == nil {
 		return errors.New("sqlguard: Do: fn is nil")
 	}
-	return g.transact(ctx, func(tx *sql.Tx, undo *string) error {
+	return g.transact(ctx, func(t *attempt) error {
 		var err error
-		if *undo, err = g.check(ctx, tx, resource, tok, true); err != nil {
+		if t.undo, err = g.check(ctx, t.tx, resource, tok, true); err != nil {
 			return err
 		}
-		if err := fn(ctx, tx); err != nil {
-			return sqlmark.Because(ctx, err)
-		}
-		return nil
+		errFn := fn(ctx, t.tx)
+		return g.judge(ctx, t, errFn)
 	})
 }
 
@@ -80,54 +81,4 @@ func (g *Guard) do(ctx context.Context, resource string, tok guard.Token, fn fun
 // ErrUnknown.
 func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) error {
 	return g.Do(ctx, resource, tok, func(context.Context, *sql.Tx) error { return nil })
-}
-
-// transact runs step in a transaction, and again while the database reports conflicts. step can name a statement that is
-// run in the session once the transaction has ended, however it did.
-func (g *Guard) transact(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
-	return g.retry(ctx, func() error { return g.attempt(ctx, step) })
-}
-
-func (g *Guard) retry(ctx context.Context, try func() error) error {
-	err := sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
-	if err != nil {
-		if who := g.d.blocker(ctx, g.db, err); who != "" {
-			err = fmt.Errorf("%w (%s)", err, who)
-		}
-	}
-	return err
-}
-
-// attempt is one transaction. Its error wraps ErrUnknown if it may have been committed.
-func (g *Guard) attempt(ctx context.Context, step func(tx *sql.Tx, undo *string) error) error {
-	tx, conn, err := g.begin(ctx)
-	if err != nil {
-		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: begin: %w", err))
-	}
-	// For errors and panics alike. What is not committed is not stored, and a connection that cannot roll back is closed
-	// by its driver.
-	var undo string
-	defer func() {
-		_ = tx.Rollback()
-		giveBack(ctx, conn, undo)
-	}()
-	if err := step(tx, &undo); err != nil {
-		if g.d.leftTransaction(tx.Rollback()) {
-			return fmt.Errorf("sqlguard: %w: the database had ended the transaction by itself before fn returned, so statements after "+
-				"that were not guarded and may be stored: %w", guard.ErrUnknown, err)
-		}
-		return err
-	}
-	// Commit would look at the context itself, but its error could not be told from one after COMMIT was sent.
-	if ctx.Err() != nil {
-		return sqlmark.Because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
-	}
-	err = tx.Commit()
-	switch {
-	case err == nil:
-		return nil
-	case g.d.rolledBack(err):
-		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: COMMIT was refused, nothing was stored: %w", err))
-	}
-	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %w: COMMIT failed, so the transaction is stored or not; look before you go on: %w", guard.ErrUnknown, err))
 }

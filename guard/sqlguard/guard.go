@@ -16,8 +16,8 @@
 // and a failover to an asynchronous replica loses both. A token is no secret and gives no rights.
 //
 // The guard rests on nothing but a row of a table inside one transaction, so it works behind poolers that give each
-// transaction another connection (PgBouncer's transaction mode), and in every isolation level. On MariaDB alone, Do changes
-// a setting of the session for the time of its transaction, see [MySQL].
+// transaction another connection (PgBouncer's transaction mode), and in every isolation level. On MySQL and MariaDB alone, Do
+// changes settings of the session for the time of its transaction, see [MySQL].
 //
 // Beside it: [Guard.Once] lets an operation have its effects once, [Guard.Marks] lists what was marked, and
 // [Guard.Protect] makes PostgreSQL refuse the writes of those who forgot the guard.

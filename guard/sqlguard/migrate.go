@@ -2,7 +2,6 @@ package sqlguard
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -28,16 +27,16 @@ func (g *Guard) Migrate(ctx context.Context) error {
 	case err == nil && version != 0:
 		return g.checkVersion(version)
 	}
-	return g.transact(ctx, func(tx *sql.Tx, _ *string) error {
-		if err := g.d.lockMigration(ctx, tx); err != nil {
+	return g.transact(ctx, func(t *attempt) error {
+		if err := g.d.lockMigration(ctx, t.tx); err != nil {
 			return sqlmark.Because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
 		}
 		for _, stmt := range g.d.schema() {
-			if _, err := tx.ExecContext(ctx, stmt); err != nil {
+			if _, err := t.tx.ExecContext(ctx, stmt); err != nil {
 				return sqlmark.Because(ctx, fmt.Errorf("sqlguard: migrate: %w", err))
 			}
 		}
-		version, err := g.version(ctx, tx) // somebody else may have been first, with another version
+		version, err := g.version(ctx, t.tx) // somebody else may have been first, with another version
 		if err != nil {
 			return g.explain(ctx, "migrate", err)
 		}

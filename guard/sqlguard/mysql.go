@@ -51,16 +51,18 @@ func (m mysql) lockMigration(context.Context, *sql.Tx) error { return nil }
 // raise writes the higher of both and reads it back under the row's lock. The number of affected rows would not do: it
 // depends on what the row held, and on the client's flags.
 func (m mysql) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, limited bool) (undo string, err error) {
-	_, err = tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
-ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token)), checks = checks + 1`, m.marks), resource, int64(tok))
-	if err != nil {
-		return "", err
+	// What MariaDB reads between /*M! and */ is a comment to MySQL and to older MariaDBs, which answer the insert with nothing.
+	var mark, autocommit, idle, open int64
+	err = tx.QueryRowContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
+ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token)), checks = checks + 1
+/*M!100500 RETURNING token, @@SESSION.autocommit, @@SESSION.idle_write_transaction_timeout, @@in_transaction */`, m.marks),
+		resource, int64(tok)).Scan(&mark, &autocommit, &idle, &open)
+	if errors.Is(err, sql.ErrNoRows) {
+		// MySQL has no such limit, which is -1 here, and does not tell whether a transaction is open.
+		err = tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT token, @@SESSION.autocommit,
+-1 /*M!100300 + 1 + @@SESSION.idle_write_transaction_timeout */, 1 /*M!100300 * @@in_transaction */ FROM %s WHERE resource = ? FOR UPDATE`, m.marks),
+			resource).Scan(&mark, &autocommit, &idle, &open)
 	}
-	// What MariaDB reads between /*M! and */ is a comment to MySQL, which has no such limit and answers -1, and which does
-	// not tell whether a transaction is open.
-	var mark, idle, open int64
-	err = tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT token, -1 /*M!100300 + 1 + @@SESSION.idle_write_transaction_timeout */,
-1 /*M!100300 * @@in_transaction */ FROM %s WHERE resource = ? FOR UPDATE`, m.marks), resource).Scan(&mark, &idle, &open)
 	switch {
 	case err != nil:
 		return "", err // no row is as bad as any
@@ -70,16 +72,48 @@ ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token)), checks = checks 
 		return "", errHigher
 	case mark < int64(tok):
 		return "", fmt.Errorf("the mark was written as %d and is %d; something changes the table of marks", int64(tok), mark)
+	case !limited:
+		return "", nil
 	}
-	if limit := int64(sqlmark.IdleLimit.Seconds()); limited && (idle == 0 || idle > limit) {
-		const set = `SET SESSION idle_write_transaction_timeout = %d`
-		undo = fmt.Sprintf(set, idle)
-		_, err = tx.ExecContext(ctx, fmt.Sprintf(set, limit))
+	return confine(ctx, tx, autocommit, idle)
+}
+
+// confine sees to it that what fn sends after the transaction has ended, because of a deadlock that it passed over, or by a
+// statement that commits, is not stored: without autocommit it is another transaction, which nobody commits. The savepoint
+// tells the two apart. It also bounds the idle time. undo takes both settings back.
+func confine(ctx context.Context, tx *sql.Tx, autocommit, idle int64) (undo string, err error) {
+	var set, back []string
+	if autocommit != 0 {
+		set, back = append(set, "autocommit = 0"), append(back, "autocommit = 1")
 	}
+	if limit := int64(sqlmark.IdleLimit.Seconds()); idle == 0 || idle > limit {
+		const timeout = "idle_write_transaction_timeout = %d"
+		set, back = append(set, fmt.Sprintf(timeout, limit)), append(back, fmt.Sprintf(timeout, idle))
+	}
+	if len(set) > 0 {
+		undo = "SET SESSION " + strings.Join(back, ", ")
+		if _, err := tx.ExecContext(ctx, "SET SESSION "+strings.Join(set, ", ")); err != nil {
+			return undo, err
+		}
+	}
+	_, err = tx.ExecContext(ctx, "SAVEPOINT "+savepoint)
 	return undo, err
 }
 
-func (m mysql) limitsSession() bool { return true }
+// savepoint is set after the check in Do. It is gone when its transaction is.
+const savepoint = "fencedlock"
+
+// ended costs a round trip. An error of a conflict has ended the transaction in most cases, and been found out by that.
+func (m mysql) ended(ctx context.Context, tx *sql.Tx, _ *sql.Conn, failed error) (bool, error) {
+	if m.retryable(failed) {
+		return false, nil
+	}
+	_, err := tx.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)
+	if mysqlCode(err) == mysqlNoSuchSavepoint {
+		return true, nil
+	}
+	return false, err
+}
 
 func (m mysql) markStatement() string {
 	return fmt.Sprintf(`SELECT token FROM %s WHERE resource = ?`, m.marks)
@@ -139,5 +173,5 @@ func (m mysql) rolledBack(err error) bool { return mysqlCode(err) == mysqlDeadlo
 
 func (m mysql) missingTable(err error) bool { return mysqlCode(err) == mysqlNoSuchTable }
 
-// leftTransaction: what ends a transaction in silence commits it, and cannot be told; see [MySQL].
+// leftTransaction: ROLLBACK never fails for that, see ended.
 func (m mysql) leftTransaction(error) bool { return false }

@@ -9,6 +9,7 @@ const (
 	mysqlNoSuchTable     = 1146 // ER_NO_SUCH_TABLE
 	mysqlLockWaitTimeout = 1205 // ER_LOCK_WAIT_TIMEOUT
 	mysqlDeadlock        = 1213 // ER_LOCK_DEADLOCK
+	mysqlNoSuchSavepoint = 1305 // ER_SP_DOES_NOT_EXIST
 )
 
 // mysqlCode returns the server's number for an error, 0 if there is none. Drivers have it in a field and not in a method:

@@ -41,7 +41,7 @@ func (g *Guard) Once(ctx context.Context, tx *sql.Tx, resource, operation string
 	}
 	first, err = g.once(ctx, tx, resource, operation)
 	if err != nil {
-		_ = tx.Rollback() // a connection that cannot roll back is closed by its driver
+		refuse(ctx, tx, err)
 		return false, err
 	}
 	return first, nil
@@ -95,9 +95,9 @@ func (g *Guard) PruneOnce(ctx context.Context, olderThan time.Duration) (deleted
 	if olderThan <= 0 {
 		return 0, fmt.Errorf("sqlguard: PruneOnce: %v is no age; want how long records are to be kept at least", olderThan)
 	}
-	err = g.transact(ctx, func(tx *sql.Tx, _ *string) error {
+	err = g.transact(ctx, func(t *attempt) error {
 		// One more, since the rest of the division is cut off: nothing younger may go.
-		res, err := tx.ExecContext(ctx, g.d.pruneStatement(), olderThan.Microseconds()+1)
+		res, err := t.tx.ExecContext(ctx, g.d.pruneStatement(), olderThan.Microseconds()+1)
 		if err == nil {
 			deleted, err = res.RowsAffected()
 		}

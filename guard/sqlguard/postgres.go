@@ -40,8 +40,6 @@ func (p postgres) raise(ctx context.Context, tx *sql.Tx, resource string, tok gu
 	return "", nil
 }
 
-func (p postgres) limitsSession() bool { return false }
-
 func (p postgres) markStatement() string { return p.Mark }
 
 func (p postgres) versionStatement() string { return p.Version }
@@ -73,5 +71,20 @@ func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 
 func (p postgres) missingTable(err error) bool { return sqlmark.MissingTable(err) }
 
-// leftTransaction: the server ends no transaction by itself that it lets go on; of what fn did it cannot tell.
+// ended asks the driver, or else the server, which costs a round trip: COMMIT succeeds where there is no transaction.
+func (p postgres) ended(ctx context.Context, tx *sql.Tx, conn *sql.Conn, _ error) (bool, error) {
+	if status := pgxStatus(conn); status != 0 {
+		return status == 'I', nil
+	}
+	_, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint)
+	switch sqlmark.SQLState(err) {
+	case "25P01": // no_active_sql_transaction
+		return true, nil
+	case "25P02": // in_failed_sql_transaction
+		return false, nil
+	}
+	return false, err
+}
+
+// leftTransaction: ROLLBACK never fails for that, see ended.
 func (p postgres) leftTransaction(error) bool { return false }

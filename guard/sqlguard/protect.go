@@ -2,7 +2,6 @@ package sqlguard
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -55,11 +54,11 @@ func (g *Guard) protection(ctx context.Context, verb, table, resource string, bl
 	if err != nil {
 		return fmt.Errorf("sqlguard: %s: %w", verb, err)
 	}
-	return g.transact(ctx, func(tx *sql.Tx, _ *string) error {
-		if _, err := tx.ExecContext(ctx, p.ProtectWhat, string(quoted), resource); err != nil {
+	return g.transact(ctx, func(t *attempt) error {
+		if _, err := t.tx.ExecContext(ctx, p.ProtectWhat, string(quoted), resource); err != nil {
 			return g.explain(ctx, verb, err)
 		}
-		if _, err := tx.ExecContext(ctx, block(p.Postgres)); err != nil {
+		if _, err := t.tx.ExecContext(ctx, block(p.Postgres)); err != nil {
 			return g.explain(ctx, fmt.Sprintf("%s %q", verb, table), err)
 		}
 		return nil

@@ -4,41 +4,51 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"time"
 )
 
-// undoLimit bounds the statement that takes a setting back. A connection that is not that fast is closed instead.
+// undoLimit bounds the statements that take a setting back. A connection that is not that fast is closed instead.
 const undoLimit = 2 * time.Second
 
-// begin also returns the connection where something may have to be undone in its session after the transaction, else nil.
+// staleConnections bounds how many connections of the pool may turn out to be broken when a transaction begins.
+const staleConnections = 10
+
+// begin also returns the connection: what the transaction has done to its session, and what it says of itself, is there.
 func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 	opts := &sql.TxOptions{Isolation: g.opts.Isolation}
-	if !g.d.limitsSession() {
-		tx, err := g.db.BeginTx(ctx, opts)
-		return tx, nil, err
-	}
-	conn, err := g.db.Conn(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	tx, err := conn.BeginTx(ctx, opts)
-	if err != nil {
+	for n := 0; ; n++ {
+		conn, err := g.db.Conn(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		tx, err := conn.BeginTx(ctx, opts)
+		if err == nil {
+			return tx, conn, nil
+		}
 		_ = conn.Close()
-		return nil, nil, err
+		// A pool begins on another connection then; nothing has been done on this one.
+		if !errors.Is(err, driver.ErrBadConn) || n == staleConnections || ctx.Err() != nil {
+			return nil, nil, err
+		}
 	}
-	return tx, conn, nil
 }
 
-// giveBack hands the connection to the pool as it was. If the setting cannot be taken back, also because the context
-// has ended meanwhile, nobody else gets the connection.
-func giveBack(ctx context.Context, conn *sql.Conn, undo string) {
-	if conn == nil {
-		return
-	}
+// giveBack hands the connection to the pool as it was. If the setting cannot be taken back, nobody else gets the
+// connection.
+func giveBack(ctx context.Context, conn *sql.Conn, undo string, committed bool) {
 	if undo != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 		defer cancel()
-		if _, err := conn.ExecContext(ctx, undo); err != nil {
+		var err error
+		if !committed {
+			// Setting autocommit again would commit what is open, so nothing may be, however the transaction has ended.
+			_, err = conn.ExecContext(ctx, "ROLLBACK")
+		}
+		if err == nil {
+			_, err = conn.ExecContext(ctx, undo)
+		}
+		if err != nil {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
 		}
 	}

@@ -53,7 +53,8 @@ func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guar
 	return "", err
 }
 
-func (s sqlite) limitsSession() bool { return false }
+// ended: COMMIT and ROLLBACK fail where there is no transaction, see leftTransaction.
+func (s sqlite) ended(context.Context, *sql.Tx, *sql.Conn, error) (bool, error) { return false, nil }
 
 func (s sqlite) markStatement() string {
 	return fmt.Sprintf(`SELECT token FROM %s WHERE resource = ?`, string(s.name))

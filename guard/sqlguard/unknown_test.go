@@ -193,16 +193,3 @@ func TestContextThatEndsDuringCommitLeavesTheOutcomeUnknown(t *testing.T) {
 		t.Errorf("Do = %v; want ErrUnknown and context.Canceled", err)
 	}
 }
-
-// Whoever ends Do's transaction inside fn takes the outcome out of its hands.
-func TestTransactionThatFnEndedIsUnknown(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
-		g := newGuard(t, b.open(t), b.dialect, nil)
-		for name, end := range map[string]func(*sql.Tx) error{"committed": (*sql.Tx).Commit, "rolled back": (*sql.Tx).Rollback} {
-			err := g.Do(t.Context(), name, 5, func(_ context.Context, tx *sql.Tx) error { return end(tx) })
-			if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, sql.ErrTxDone) {
-				t.Errorf("%s by fn: %v; want ErrUnknown and ErrTxDone", name, err)
-			}
-		}
-	})
-}

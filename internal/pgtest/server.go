@@ -33,10 +33,11 @@ type Server struct {
 }
 
 // Start runs a server for one test and stops it at the test's end. fsync on makes commits as slow as in real life, for
-// benchmarks; off is faster, and still survives Kill, since the operating system keeps what was written.
-func Start(t testing.TB, fsync bool) *Server {
+// benchmarks; off is faster, and still survives Kill, since the operating system keeps what was written. Further settings
+// are as in "wal_level=logical".
+func Start(t testing.TB, fsync bool, settings ...string) *Server {
 	t.Helper()
-	s, err := start(fsync)
+	s, err := start(fsync, settings...)
 	if err != nil {
 		daemon.Unavailable(t, err)
 	}
@@ -44,7 +45,7 @@ func Start(t testing.TB, fsync bool) *Server {
 	return s
 }
 
-func start(fsync bool) (*Server, error) {
+func start(fsync bool, settings ...string) (*Server, error) {
 	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -54,8 +55,12 @@ func start(fsync bool) (*Server, error) {
 		Name:  "pgtest",
 		Users: []string{"postgres"},
 		Program: func(dir string, port int) []string {
-			return []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-c", "listen_addresses=127.0.0.1",
+			args := []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-c", "listen_addresses=127.0.0.1",
 				"-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=", "-c", "fsync=" + sync, "-c", "max_connections=200"}
+			for _, s := range settings {
+				args = append(args, "-c", s)
+			}
+			return args
 		},
 		Ping:    func(port int) error { return ping(dsn(port, "postgres")) },
 		PIDFile: "data/postmaster.pid",
