@@ -80,7 +80,7 @@ func TestTenantsOfNamespacedClientsAreIndependent(t *testing.T) {
 	ns := namespace(t)
 	var faults etcdtest.Faults
 	tenant := func(prefix string) *clientv3.Client {
-		c := cluster.Client(t, faults.Apply)
+		c := cluster.Client(t, faults.Apply, login)
 		c.KV = clientns.NewKV(c.KV, ns+prefix)
 		c.Watcher = clientns.NewWatcher(c.Watcher, ns+prefix)
 		c.Lease = clientns.NewLease(c.Lease, ns+prefix)

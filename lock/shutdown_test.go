@@ -79,7 +79,7 @@ func TestKeyCheckThatFindsTheKeyReleasedIsNoLoss(t *testing.T) {
 func TestClientThatIsClosedFirstIsALossAndNoHang(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	c, err := cluster.NewClient()
+	c, err := cluster.NewClient(login)
 	if err != nil {
 		t.Fatal(err)
 	}

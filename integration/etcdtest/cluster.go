@@ -46,6 +46,10 @@ type Options struct {
 	// 5m, etcd's own. It matters only after Cluster.EnableAuth.
 	AuthTokenTTL time.Duration
 
+	// Program is the path of an etcd server, of 3.4 or later, that is run in a process of its own instead of the embedded
+	// one: for tests with another release. It is for one member, and takes no Configure.
+	Program string
+
 	// Configure, if set, has the last word on each member's configuration, at every start of it: a small
 	// QuotaBackendBytes for the NOSPACE alarm, for example. Changing addresses or the data folder breaks Restart.
 	Configure func(*embed.Config)
@@ -115,6 +119,9 @@ func (o *Options) complete() error {
 	case 1, 3, 5:
 	default:
 		return fmt.Errorf("etcdtest: Options.Members is %d: use 1, 3 or 5", o.Members)
+	}
+	if o.Program != "" && (o.Members > 1 || o.Configure != nil) {
+		return errors.New("etcdtest: Options.Program runs one member, without Options.Configure")
 	}
 	if o.Tick == 0 {
 		o.Tick = 100 * time.Millisecond

@@ -31,7 +31,8 @@ type Member struct {
 	lifeline sync.Mutex // held while starting and stopping
 
 	mu   sync.Mutex
-	etcd *embed.Etcd    // nil while stopped; guarded by mu
+	etcd *embed.Etcd    // nil while stopped, and with Options.Program; guarded by mu
+	proc *process       // with Options.Program: nil while stopped; guarded by mu
 	rpc  []*grpc.Server // of the current run; guarded by mu
 }
 
@@ -126,8 +127,11 @@ func (m *Member) config() *embed.Config {
 func (m *Member) start(ctx context.Context) error {
 	m.lifeline.Lock()
 	defer m.lifeline.Unlock()
-	if m.running() != nil {
+	if m.running() {
 		return nil
+	}
+	if m.opts.Program != "" {
+		return m.startProcess(ctx)
 	}
 	cfg := m.config()
 	serving := make(chan *grpc.Server, 1)
@@ -165,9 +169,13 @@ func (m *Member) Stop() {
 
 func (m *Member) stop() {
 	m.mu.Lock()
-	e, rpc := m.etcd, m.rpc
-	m.etcd, m.rpc = nil, nil
+	e, rpc, proc := m.etcd, m.rpc, m.proc
+	m.etcd, m.rpc, m.proc = nil, nil, nil
 	m.mu.Unlock()
+	if proc != nil {
+		m.proxy.Refuse()
+		proc.kill()
+	}
 	if e == nil {
 		return
 	}
@@ -224,22 +232,27 @@ func (m *Member) eachPeer(do func(from, to *etcdserver.EtcdServer)) {
 // Endpoint is the member's client URL.
 func (m *Member) Endpoint() string { return m.client.String() }
 
-// Server is the embedded server of the current run, nil while the member is stopped: for questions about its insides
-// that have no API.
+// Server is the embedded server of the current run, nil while the member is stopped and with Options.Program: for
+// questions about its insides that have no API.
 func (m *Member) Server() *etcdserver.EtcdServer {
-	if e := m.running(); e != nil {
-		return e.Server
-	}
-	return nil
-}
-
-func (m *Member) running() *embed.Etcd {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.etcd
+	if m.etcd == nil {
+		return nil
+	}
+	return m.etcd.Server
+}
+
+func (m *Member) running() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.etcd != nil || m.proc != nil
 }
 
 func (m *Member) status() (self, leader uint64, ok bool) {
+	if m.opts.Program != "" {
+		return 1, 1, m.running() // it is alone, and serves only when it leads
+	}
 	s := m.Server()
 	if s == nil {
 		return 0, 0, false
