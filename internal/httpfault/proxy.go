@@ -2,6 +2,8 @@
 package httpfault
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"log"
 	"net/http"
@@ -84,4 +86,39 @@ func LoseRequest(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 func LoseReply(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
 	forward.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
+}
+
+// Late keeps requests until they are released. The zero value is ready to use.
+type Late struct {
+	mu   sync.Mutex
+	kept []func() int
+}
+
+// Keep takes the request and cuts the connection; the server sees it at Release.
+func (l *Late) Keep(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		late := r.Clone(context.WithoutCancel(r.Context()))
+		l.mu.Lock()
+		l.kept = append(l.kept, func() int {
+			late.Body = io.NopCloser(bytes.NewReader(body))
+			w := httptest.NewRecorder()
+			forward.ServeHTTP(w, late)
+			return w.Code
+		})
+		l.mu.Unlock()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// Release lets the server have the requests that were kept, and returns the statuses of its answers.
+func (l *Late) Release() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var statuses []int
+	for _, send := range l.kept {
+		statuses = append(statuses, send())
+	}
+	l.kept = nil
+	return statuses
 }

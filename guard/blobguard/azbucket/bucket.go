@@ -18,14 +18,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc64"
 	"io"
 	"iter"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -65,8 +63,7 @@ func (b *Bucket) errorf(what, key string, err error) error {
 	return fmt.Errorf("azbucket: %s %q: %w", what, key, err)
 }
 
-// Put implements [blobguard.Bucket]. It reads body twice, first for a checksum that Azure compares before it writes. A body
-// of more than [MaxSize] bytes gives an error that wraps blobguard.ErrRefused.
+// Put implements [blobguard.Bucket]. A body of more than [MaxSize] bytes gives an error that wraps blobguard.ErrRefused.
 func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect blobguard.Version) (blobguard.Version, error) {
 	return b.put(ctx, key, body, nil, expect)
 }
@@ -85,22 +82,26 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, metada
 	if err == nil {
 		err = ctx.Err()
 	}
-	var sum uint64
+	var whole *sent
 	if err == nil {
-		sum, err = checksum(ctx, body)
+		whole, err = newSent(body)
+	}
+	if err == nil && whole.size > MaxSize {
+		err = fmt.Errorf("%d bytes, stamp included; one Put Blob takes %d, and an upload in blocks is many requests: split the data, "+
+			"or keep it in objects of their own and guard a small one that names them", whole.size, int64(MaxSize))
 	}
 	if err != nil {
 		return "", b.errorf("Put Blob", key, fmt.Errorf("%w: %w", blobguard.ErrRefused, err))
 	}
 	// The answer to a second request says nothing about the first.
 	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
-	out, err := b.client.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(body), &blockblob.UploadOptions{
-		AccessConditions:        &blob.AccessConditions{ModifiedAccessConditions: only},
-		Metadata:                metadata,
-		TransactionalValidation: blob.TransferValidationTypeCRC64(sum),
+	out, err := b.client.NewBlockBlobClient(key).Upload(ctx, whole, &blockblob.UploadOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only},
+		Metadata:         metadata,
 	})
+	complete, failed := whole.end()
 	if err != nil {
-		return "", b.errorf("Put Blob", key, classify(err))
+		return "", b.errorf("Put Blob", key, classify(err, complete, failed))
 	}
 	v, err := version(out.ETag)
 	if err != nil {
@@ -132,29 +133,6 @@ func version(tag *azcore.ETag) (blobguard.Version, error) {
 		return "", fmt.Errorf("version %q is no ETag of a blob", v)
 	}
 	return blobguard.Version(v), nil
-}
-
-// crcTable has the polynomial of Azure's x-ms-content-crc64.
-var crcTable = crc64.MakeTable(0x9A6C9329AC4BC9B5)
-
-// checksum reads body to its end and seeks back to its start. With the sum in the request, a body that changes under our
-// hands is not stored.
-func checksum(ctx context.Context, body io.ReadSeeker) (uint64, error) {
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	h := crc64.New(crcTable)
-	size, err := io.Copy(h, io.LimitReader(body, MaxSize+1))
-	if err != nil {
-		return 0, err
-	}
-	if size > MaxSize {
-		return 0, fmt.Errorf("more than %d bytes, stamp included: split the data, or guard a small object that names several large ones", int64(MaxSize))
-	}
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	return h.Sum64(), ctx.Err()
 }
 
 // Delete implements [blobguard.Bucket]. A blob with snapshots is left alone, with Azure's error. With versioning or soft
@@ -196,11 +174,16 @@ const stampName = "fencedlock"
 // wrapStamp puts a frame around a stamp, whose outer blanks a header would lose.
 func wrapStamp(stamp string) string { return "[" + stamp + "]" }
 
+// unwrapStamp gives what has no frame as it is, and never as no stamp: somebody has changed it.
 func unwrapStamp(metadata map[string]*string) string {
 	for name, value := range metadata {
-		if strings.EqualFold(name, stampName) && value != nil { // a header's name comes in capitals
-			return strings.TrimSuffix(strings.TrimPrefix(*value, "["), "]")
+		if !strings.EqualFold(name, stampName) || value == nil { // a header's name comes in capitals
+			continue
 		}
+		if v := *value; len(v) >= 2 && v[0] == '[' && v[len(v)-1] == ']' {
+			return v[1 : len(v)-1]
+		}
+		return "without its frame: " + *value
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 // classify tells what an error of Put Blob says about the write: that the condition did not hold, that nothing was written,
 // or, for what is left as it is, nothing. The codes are those of
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes.
-func classify(err error) error {
+func classify(err error, complete bool, failed error) error {
 	// A create where there is a blob is 409. Other codes with 409 and 412 are not for the version: a lease, a policy.
 	if bloberror.HasCode(err, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet, bloberror.BlobAlreadyExists, bloberror.BlobNotFound) {
 		return fmt.Errorf("%w: %w", blobguard.ErrConflict, err)
@@ -29,8 +29,14 @@ func classify(err error) error {
 		return err // a store, or a proxy, that lost patience or does not know either
 	}
 	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err)
+	case failed != nil:
+		return fmt.Errorf("%w: the body cannot be read: %w", blobguard.ErrRefused, err)
+	case !complete:
+		// A server that refuses a large body early hangs up, and its answer gets lost.
+		return fmt.Errorf("%w: the connection ended before all was sent: %w", blobguard.ErrConflict, err)
 	}
 	return err
 }

@@ -85,8 +85,9 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, stamp 
 		err = ctx.Err()
 	}
 	var sum uint32
+	var size int64
 	if err == nil {
-		sum, err = checksum(ctx, body)
+		sum, size, err = checksum(ctx, body)
 	}
 	if err != nil {
 		return "", b.errorf("upload of", key, fmt.Errorf("%w: %w", blobguard.ErrRefused, err))
@@ -103,14 +104,16 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, stamp 
 	w.CacheControl = "no-store"
 	w.CRC32C, w.SendCRC32C = sum, true
 	w.Metadata = map[string]string{stampName: wrapStamp(stamp)}
-	if _, err = io.Copy(w, body); err == nil {
-		err = w.Close()
+	sent := &source{r: body, left: size}
+	if _, err = io.CopyN(w, sent, size); err == nil {
+		err = classify(w.Close())
 	} else {
 		// Not Close, which would send the end of the upload after a part of it.
 		cancel()
+		err = sent.classify(err)
 	}
 	if err != nil {
-		return "", b.errorf("upload of", key, classify(err))
+		return "", b.errorf("upload of", key, err)
 	}
 	if w.Attrs().Generation <= 0 {
 		return "", b.errorf("upload of", key, errNoGeneration)
@@ -140,22 +143,28 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum reads body to its end and seeks back to its start. With the sum in the request, neither a part of the body
 // nor one that changes under our hands is taken for the whole.
-func checksum(ctx context.Context, body io.ReadSeeker) (uint32, error) {
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	h := crc32.New(castagnoli)
-	size, err := io.Copy(h, io.LimitReader(body, MaxSize+1))
-	if err != nil {
-		return 0, err
+func checksum(ctx context.Context, body io.ReadSeeker) (sum uint32, size int64, err error) {
+	if size, err = body.Seek(0, io.SeekEnd); err != nil {
+		return 0, 0, err
 	}
 	if size > MaxSize {
-		return 0, fmt.Errorf("more than %d bytes, stamp included: split the data, or guard a small object that names several large ones", int64(MaxSize))
+		return 0, 0, fmt.Errorf("%d bytes, stamp included; Cloud Storage takes %d: split the data, or keep it in objects of their own "+
+			"and guard a small one that names them", size, int64(MaxSize))
 	}
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return 0, err
+	if _, err = body.Seek(0, io.SeekStart); err != nil {
+		return 0, 0, err
 	}
-	return h.Sum32(), ctx.Err()
+	h := crc32.New(castagnoli)
+	if _, err = io.CopyN(h, body, size); err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		_, err = body.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return h.Sum32(), size, err
 }
 
 // Delete implements [blobguard.Bucket]. A bucket with versioning or soft delete keeps what was deleted, out of sight.
@@ -220,12 +229,16 @@ const stampName = "fencedlock"
 // stamp, tells them from those whose metadata the answer to a read does not have.
 func wrapStamp(stamp string) string { return "[" + stamp + "]" }
 
+// unwrapStamp gives what has no frame as it is, and never as no stamp: somebody has changed it.
 func unwrapStamp(metadata map[string]string) (stamp string, found bool) {
 	for name, value := range metadata {
-		if strings.EqualFold(name, stampName) { // a header's name comes in capitals
-			value, _ = strings.CutPrefix(value, "[")
-			return strings.CutSuffix(value, "]")
+		if !strings.EqualFold(name, stampName) { // a header's name comes in capitals
+			continue
 		}
+		if len(value) < 2 || value[0] != '[' || value[len(value)-1] != ']' {
+			return "without its frame: " + value, true
+		}
+		return value[1 : len(value)-1], true
 	}
 	return "", false
 }
