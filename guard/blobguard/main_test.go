@@ -73,6 +73,13 @@ func mustPut(t testing.TB, g *blobguard.Guard, resource string, tok guard.Token,
 	}
 }
 
+// alsoPut is mustPut on a goroutine that is not the test's own.
+func alsoPut(t testing.TB, g *blobguard.Guard, resource string, tok guard.Token, content string) {
+	if err := put(t, g, resource, tok, content); err != nil {
+		t.Error(err)
+	}
+}
+
 // get returns the content and the mark; "" and the mark for none.
 func get(t testing.TB, g *blobguard.Guard, resource string) (string, guard.Token, error) {
 	t.Helper()
