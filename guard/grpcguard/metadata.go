@@ -1,0 +1,53 @@
+// Package grpcguard carries a holder's token over gRPC: the client's interceptors send it with every call, the server's refuse
+// calls that have none or more than one, and the refusal by the server's storage arrives at the client as the
+// [*guard.StaleError] that it was. The fence itself is not here: it is the guard in the handler's storage, such as
+// sqlguard, that compares the token in the step that writes. A server that only looks at the token before it writes is not
+// guarded.
+//
+// The client:
+//
+//	conn, err := grpc.NewClient(target,
+//		grpc.WithChainUnaryInterceptor(grpcguard.UnaryClientInterceptor(nil)),
+//		grpc.WithChainStreamInterceptor(grpcguard.StreamClientInterceptor(nil)))
+//	_, err = accounts.Save(held.Context(), account) // errors.Is(err, guard.ErrStale)
+//
+// The server:
+//
+//	opts := &grpcguard.Options{Resource: func(method string, req any) string {
+//		return "account/" + req.(*pb.Account).GetId()
+//	}}
+//	s := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(grpcguard.UnaryServerInterceptor(opts)),
+//		grpc.ChainStreamInterceptor(grpcguard.StreamServerInterceptor(opts)))
+//
+//	func (s *accounts) Save(ctx context.Context, a *pb.Account) (*emptypb.Empty, error) {
+//		resource, tok, _ := guard.FromContext(ctx)
+//		return &emptypb.Empty{}, s.guard.Do(ctx, resource, tok, func(ctx context.Context, tx *sql.Tx) error { ... })
+//	}
+//
+// What it guarantees: a call reaches the handler only with exactly one token and one resource, each in its only form, unless
+// Options.Optional lets it pass without both; and the client gets ErrStale only if the server said that it had seen a higher
+// token for just this resource and just this token. A call that may have been sent and was not answered by the server's
+// handler is [guard.ErrUnknown], see [UnaryClientInterceptor].
+//
+// What it does not: a token is no secret and gives no rights, so authenticate as you did before.
+//
+// # On the wire
+//
+// The metadata fencing-token is the token in decimal digits without sign, leading zeros or blanks. fencing-resource is the
+// name of the resource, UTF-8, with every byte percent-encoded, in upper-case digits, but for ASCII letters, digits and
+// "-._~/": in Python urllib.parse.quote(name). Each has to be there once.
+//
+// Refusals are a status with a detail google.rpc.ErrorInfo of the domain "github.com/fencedlock/fencedlock":
+//
+//	FAILED_PRECONDITION  STALE_TOKEN      with the metadata resource, token and highest
+//	INVALID_ARGUMENT     NO_TOKEN
+//	INVALID_ARGUMENT     MALFORMED_TOKEN  also for another resource than the call writes
+//	UNKNOWN              OUTCOME_UNKNOWN
+package grpcguard
+
+// The keys of the metadata, one of each in a call.
+const (
+	TokenKey    = "fencing-token"
+	ResourceKey = "fencing-resource"
+)
