@@ -12,6 +12,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard/buckettest"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(gcstest.Main(m)) }
@@ -23,9 +24,12 @@ func TestBucketPassesTheSuite(t *testing.T) {
 	})
 }
 
+// The other of the two interfaces that a client may read through.
 func TestBucketPassesTheSuiteOverTheJSONInterface(t *testing.T) {
 	buckettest.Run(t, func(t *testing.T) blobguard.Bucket {
 		s := gcstest.Shared(t)
-		return gcsbucket.New(gcstest.NewClient(t, s.Address(), storage.WithJSONReads()), s.Bucket(t))
+		proxy := httpfault.New(t, s.Address())
+		proxy.Set(withoutMetadata)
+		return gcsbucket.New(gcstest.NewClient(t, proxy.Address, storage.WithJSONReads()), s.Bucket(t))
 	})
 }
