@@ -21,6 +21,7 @@ func TestEtcdPassesTheSuite(t *testing.T) {
 		"namespaced": func(kv clientv3.KV) clientv3.KV { return namespace.NewKV(kv, "tenant/") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			own := etcdtest.Start(t, nil) // one check restarts it
 			client := own.Client(t)
 			stores := 0

@@ -113,6 +113,7 @@ func TestNoSpaceDoesNotProveThatNothingWasApplied(t *testing.T) {
 }
 
 func TestEtcdWithoutSpaceRefusesAndRecovers(t *testing.T) {
+	t.Parallel()
 	full := etcdtest.Start(t, &etcdtest.Options{Configure: func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 }})
 	client := full.Client(t)
 	g := newGuard(t, client, "/")
@@ -147,6 +148,7 @@ func TestEtcdWithoutSpaceRefusesAndRecovers(t *testing.T) {
 }
 
 func TestMissingRightsAreNamed(t *testing.T) {
+	t.Parallel()
 	secured := etcdtest.Start(t, nil)
 	ctx := t.Context()
 	if err := secured.EnableAuth(ctx, "secret", etcdtest.User{Name: "writer", Password: "w", Prefix: "data/"},

@@ -17,6 +17,7 @@ import (
 // https://github.com/etcd-io/etcd/issues/16028, https://github.com/kubernetes/kubernetes/issues/89595. So it is with a
 // member that has fallen behind and lies about it: https://github.com/etcd-io/etcd/issues/13766.
 func TestRestoredEtcdLetsNoLowerTokenIn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	own := etcdtest.Start(t, &etcdtest.Options{Dir: dir})
 	client := own.Client(t)
