@@ -21,6 +21,9 @@ var ErrBusy = errors.New("fileguard: busy")
 // and again is the only kind of wait for flock that can be given up without leaving a thread in the kernel. It is not fair.
 func (g *Guard) lock(ctx context.Context, d disk, resource string) (file, error) {
 	name := lockName(resource)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("fileguard: %w before the lock of %q was taken; nothing was changed", because(ctx), resource)
+	}
 	giveUp := time.Now().Add(g.opts.MaxWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
 		f, err := tryLock(d, name)

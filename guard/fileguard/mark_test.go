@@ -162,8 +162,12 @@ func TestMarksThatSomebodyRemovedAreMissed(t *testing.T) {
 			if err := g.WriteFile(t.Context(), account, 9, accountFile, []byte("9"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			another := mustNew(t, dir, nil) // which has not seen the mark, and can miss no more than the folder
 			if err := remove(dir); err != nil {
 				t.Fatal(err)
+			}
+			if high, err := another.Highest(t.Context(), account); name == "the folder" && err == nil {
+				t.Errorf("Highest without the folder of marks = %d; want an error", high)
 			}
 			if high, err := g.Highest(t.Context(), account); err == nil {
 				t.Errorf("Highest = %d; want an error", high)

@@ -61,7 +61,7 @@ func (g *Guard) writeMark(d disk, resource string, tok guard.Token) (unknown boo
 	}
 	defer folder.Close()
 	name := markName(resource)
-	fresh := name + ".new" // under the lock one name is enough, and what a killed writer left is overwritten
+	fresh := name + ".new" // under the lock one name is enough
 	if err := writeSynced(d, fresh, encodeMark(resource, tok)); err != nil {
 		return false, err
 	}
@@ -80,8 +80,13 @@ func (g *Guard) syncedMark(resource string) guard.Token {
 	return g.synced[resource]
 }
 
+// writeSynced makes a new file. What a killed writer has left there is taken away, and not overwritten: after a power failure
+// in the middle of a rename it can be the same file as the mark, under its earlier name.
 func writeSynced(d disk, name string, content []byte) error {
-	f, err := d.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,12 @@ import (
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 	dir := memoryDir(t)
 	mustWrite(t, filepath.Join(dir, "file"), "")
-	for _, sub := range []string{"linked", "elsewhere", "blocked"} {
+	for _, sub := range []string{"linked", "linked/sub", "blocked"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("../elsewhere", filepath.Join(dir, "linked", marksDir)); err != nil {
+	if err := os.Symlink("sub", filepath.Join(dir, "linked", marksDir)); err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, filepath.Join(dir, "blocked", marksDir), "")

@@ -1,6 +1,7 @@
 package fileguard
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -26,7 +28,11 @@ type event struct {
 	name  string // of an entry or a synced folder
 	inode int    // 0 in an entry: the name is taken away
 	data  []byte // written to the inode, behind what it has
+	lost  bool   // no later sync of the folder makes the entry certain; set while states are made
 }
+
+// errKilled is what a disk says to a process that is not there any more, EIO what it says when it fails.
+var errKilled = errors.New("killed")
 
 type kind int
 
@@ -35,7 +41,7 @@ const (
 	write
 	truncate
 	syncFile
-	syncFailed // what was not certain is dropped, and counts as clean: a later sync says nothing about it
+	syncFailed // what was not certain may be dropped, and counts as clean: a later sync says nothing about it
 	syncFolder
 	reported // the guard has returned, see story
 )
@@ -64,8 +70,9 @@ func (t *tape) guard(tb testing.TB, dir string, before func(op, name string) err
 		d, err := openDisk(dir)
 		return hooked{recorder{d, t}, func(op, name string) error {
 			err := before(op, name)
-			if inode := t.inodes[name]; err != nil && op == "sync" && inode > 0 {
-				t.add(event{kind: syncFailed, inode: inode})
+			// File systems with a journal stop when a folder cannot be synced; the marks do not even rely on that.
+			if inode := t.inodes[name]; errors.Is(err, syscall.EIO) && op == "sync" && (inode > 0 || name == marksDir) {
+				t.add(event{kind: syncFailed, name: name, inode: inode})
 			}
 			return err
 		}}, err
@@ -164,6 +171,9 @@ func afterPowerLoss(events []event) []map[string]string {
 			clean[e.inode] = true
 		case syncFailed:
 			clean[e.inode] = true
+			for i := range open {
+				open[i].lost = open[i].lost || e.inode == folderInode && path.Dir(open[i].name) == e.name
+			}
 		case entry:
 			if base := path.Base(e.name); strings.HasPrefix(base, tempPrefix) || path.Ext(base) == ".lock" {
 				certain[e.name] = e.inode
@@ -171,13 +181,16 @@ func afterPowerLoss(events []event) []map[string]string {
 				open = append(open, e)
 			}
 		case syncFolder:
-			open = slices.DeleteFunc(open, func(o event) bool {
-				here := path.Dir(o.name) == e.name
-				if here {
-					certain[o.name] = o.inode
+			var rest []event
+			for _, o := range open {
+				if o.lost || path.Dir(o.name) != e.name {
+					rest = append(rest, o)
+					continue
 				}
-				return here
-			})
+				certain[o.name] = o.inode
+				rest = slices.DeleteFunc(rest, func(earlier event) bool { return earlier.name == o.name })
+			}
+			open = rest
 		}
 	}
 	var states []map[string]string
@@ -197,6 +210,7 @@ func afterPowerLoss(events []event) []map[string]string {
 // bytes in its place, half of it, or nothing.
 func contents(names map[string]int, durable, latest map[int]string) []map[string]string {
 	states := []map[string]string{{}}
+	first := make(map[int]string)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		inode := names[name]
 		if inode == 0 || path.Dir(name) == marksDir && names[marksDir] == 0 {
@@ -206,12 +220,17 @@ func contents(names map[string]int, durable, latest map[int]string) []map[string
 		switch was := durable[inode]; {
 		case inode == folderInode:
 			options = []string{"<folder>"}
+		case first[inode] != "":
+			options = []string{linkTo + first[inode]}
 		case strings.HasPrefix(path.Base(name), tempPrefix):
 		case was != latest[inode]:
 			n := len(latest[inode])
 			options = append(options, was, strings.Repeat("\x00", n), latest[inode][:n/2], "")
 			slices.Sort(options)
 			options = slices.Compact(options)
+		}
+		if first[inode] == "" {
+			first[inode] = name
 		}
 		var next []map[string]string
 		for _, s := range states {
@@ -226,6 +245,9 @@ func contents(names map[string]int, durable, latest map[int]string) []map[string
 	return states
 }
 
+// linkTo begins the content of a name that belongs to the same file as another.
+const linkTo = "<the same file as> "
+
 // restore makes dir a folder in the given state.
 func restore(t testing.TB, dir string, state map[string]string) {
 	t.Helper()
@@ -238,6 +260,12 @@ func restore(t testing.TB, dir string, state map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(state)) { // the folder of marks comes before what is in it
 		if name == marksDir {
 			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if to, ok := strings.CutPrefix(state[name], linkTo); ok {
+			if err := os.Link(filepath.Join(dir, to), filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 			continue

@@ -37,6 +37,11 @@ func TestNamesCannotLeadOutOfTheFolder(t *testing.T) {
 			t.Errorf("Remove(%q) = %v; want an error", name, err)
 		}
 	}
+	for _, name := range []string{marksDir, marksDir + "/x", ".FencedLock/x"} { // the same folder where cases are folded
+		if err := g.WriteFile(t.Context(), account, 5, name, nil, 0o600); err == nil || !strings.Contains(err.Error(), "own folder") {
+			t.Errorf("WriteFile(%q) = %v; want an error about the guard's own folder", name, err)
+		}
+	}
 	err := fs.WalkDir(os.DirFS(outside), ".", func(path string, e fs.DirEntry, err error) error {
 		if filepath.Base(path) == "x" {
 			t.Errorf("somebody made %s", path)
@@ -114,7 +119,6 @@ func TestContentThatWasNotFinishedIsNotSeen(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	var kept io.Writer
 	for name, c := range map[string]struct {
 		want error
 		fn   func(w io.Writer) error
@@ -128,7 +132,6 @@ func TestContentThatWasNotFinishedIsNotSeen(t *testing.T) {
 			io.WriteString(w, "ew") // must not become the content
 			return nil
 		}},
-		"w outlives fn": {nil, func(w io.Writer) error { kept = w; return boom }},
 	} {
 		full = false
 		err := g.Write(t.Context(), account, 6, accountFile, 0o600, func(w io.Writer) error {
@@ -140,9 +143,6 @@ func TestContentThatWasNotFinishedIsNotSeen(t *testing.T) {
 		}
 	}
 	full = false
-	if n, err := io.WriteString(kept, "late"); n != 0 || err == nil {
-		t.Errorf("writing after fn: %d, %v; want an error", n, err)
-	}
 	err := g.Write(ctx, account, 6, accountFile, 0o600, func(w io.Writer) error {
 		cancel(boom)
 		_, err := io.WriteString(w, "new")
@@ -150,6 +150,15 @@ func TestContentThatWasNotFinishedIsNotSeen(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, boom) {
 		t.Errorf("cancelled in fn: %v; want the context's error and its cause", err)
+	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	err = g.Write(ctx, account, 6, accountFile, 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		cancel(boom)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, boom) || errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("cancelled at the end of fn: %v; want the context's error and its cause", err)
 	}
 	func() {
 		defer func() {
@@ -167,6 +176,30 @@ func TestContentThatWasNotFinishedIsNotSeen(t *testing.T) {
 	}
 	if high, err := g.Highest(t.Context(), account); high != 5 || err != nil {
 		t.Errorf("Highest = %d, %v; want 5", high, err)
+	}
+}
+
+// What is written after fn has returned would be renamed into place without having been synced.
+func TestWriterEndsWithTheFunctionThatGotIt(t *testing.T) {
+	dir := memoryDir(t)
+	var kept io.Writer
+	tried := false
+	g := newHooked(t, dir, nil, func(op, name string) error {
+		if op == "rename" && name == accountFile {
+			tried = true
+			if n, err := io.WriteString(kept, "late"); n != 0 || err == nil {
+				t.Errorf("writing after fn: %d, %v; want an error", n, err)
+			}
+		}
+		return nil
+	})
+	err := g.Write(t.Context(), account, 5, accountFile, 0o600, func(w io.Writer) error {
+		kept = w
+		_, err := io.WriteString(w, "in time")
+		return err
+	})
+	if got := content(t, dir, accountFile); err != nil || got != "in time" || !tried {
+		t.Errorf("Write = %v, the file holds %q", err, got)
 	}
 }
 
