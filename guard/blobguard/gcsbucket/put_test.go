@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -76,14 +77,21 @@ func answer(status int) httpfault.Fault {
 	}
 }
 
+// gatewayError is a write that was applied, and a proxy on the way back that lost patience.
+func gatewayError(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	forward.ServeHTTP(httptest.NewRecorder(), r)
+	http.Error(w, "no", http.StatusBadGateway)
+}
+
 func TestPutSaysWhatIsKnownOfTheWrite(t *testing.T) {
 	direct, through, proxy := newBucket(t)
 	faults := map[string]struct {
 		fault httpfault.Fault
 		want  string
 	}{
-		"reply lost":   {httpfault.LoseReply, "open"},
-		"request lost": {httpfault.LoseRequest, "open"},
+		"reply lost":         {httpfault.LoseReply, "open"},
+		"request lost":       {httpfault.LoseRequest, "open"},
+		"502 though applied": {gatewayError, "open"},
 	}
 	for status, want := range map[int]string{
 		400: "refused", 401: "refused", 403: "refused", 404: "refused", 405: "refused", 413: "refused",
@@ -166,7 +174,7 @@ func TestPutSendsOneRequest(t *testing.T) {
 	client := gcstest.NewClient(t, proxy.Address)
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways)) // the user's choice for all else
 	b := gcsbucket.New(client, name)
-	for fault, f := range map[string]httpfault.Fault{"503": answer(503), "reply lost": httpfault.LoseReply} {
+	for fault, f := range map[string]httpfault.Fault{"502": gatewayError, "503": answer(503), "reply lost": httpfault.LoseReply} {
 		for _, size := range []int{0, 10, 17 << 20} {
 			var n atomic.Int64
 			proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, f))
@@ -180,7 +188,7 @@ func TestPutSendsOneRequest(t *testing.T) {
 
 	// The control: the library left to itself takes its own write for another's.
 	var n atomic.Int64
-	proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, httpfault.LoseReply))
+	proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, gatewayError))
 	w := client.Bucket(name).Object("plain").If(storage.Conditions{DoesNotExist: true}).NewWriter(t.Context())
 	_, err := io.WriteString(w, "x")
 	if err = errors.Join(err, w.Close()); err == nil || n.Load() < 2 {
