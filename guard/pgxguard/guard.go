@@ -39,9 +39,9 @@ import (
 
 // Options are the choices of a Guard. The zero value of each field is its default.
 type Options struct {
-	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Each part is ASCII
-	// letters, digits and underscores, at most 48 of the table and 63 of the schema, and is quoted as it stands, so upper
-	// case stays upper case. Name the schema where the search path may differ between programs: two tables are two sets
+	// Table is the name of the table of marks, "table" or "schema.table"; default "fencedlock_marks". Both parts are of ASCII
+	// letters, digits and underscores, up to 48 characters for the table and up to 63 for the schema, and are quoted as they
+	// stand, so upper case stays upper case. Name the schema where the search path may differ between programs: two tables are two sets
 	// of marks. The table of [Guard.Once] has the same name with "_once" behind it.
 	Table string
 

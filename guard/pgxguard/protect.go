@@ -12,7 +12,7 @@ import (
 
 // Protect makes PostgreSQL refuse every INSERT, UPDATE, DELETE, MERGE, COPY and TRUNCATE on table in a transaction that
 // has not passed [Guard.Check] or [Guard.Do] for resource, or those of sqlguard, also in programs that know nothing of
-// guards. The refusal (SQLSTATE P0001) says which resource a check is missing for. It is the same as sqlguard's
+// guards. The refusal (SQLSTATE UF001) says which resource a check is missing for. It is the same as sqlguard's
 // Guard.Protect, whose documentation says what it needs, what it covers and what it does not.
 //
 // table is "table" or "schema.table", of ASCII letters, digits and underscores, quoted as it stands. It has one resource:

@@ -211,26 +211,31 @@ func TestChangedMarkIsAnError(t *testing.T) {
 	}
 }
 
-// A mark that is there and cannot be one must not count as "never marked".
+// A mark that is there and cannot be one must not count as "never marked", nor be raised.
 func TestDamagedMarkIsAnError(t *testing.T) {
-	db := openSQLite(t)
-	g := newGuard(t, db, sqlguard.SQLite, nil)
-	mustExec(t, db, "PRAGMA ignore_check_constraints = on")
-	for _, bad := range []string{"'seven'", "-7", "0", "x'07'"} {
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		dialect sqlguard.Dialect
+		mark    string
+	}{
+		{sqlguard.SQLite, "'seven'"}, {sqlguard.SQLite, "-7"}, {sqlguard.SQLite, "0"}, {sqlguard.SQLite, "x'07'"},
+		{sqlguard.Postgres, "-7"}, {sqlguard.Postgres, "0"},
+	} {
+		db := backendOf(c.dialect).open(t)
+		db.SetMaxOpenConns(1)
+		g := newGuard(t, db, c.dialect, nil)
+		if c.dialect == sqlguard.SQLite {
+			mustExec(t, db, "PRAGMA ignore_check_constraints = on")
 		}
-		for _, s := range []string{"PRAGMA ignore_check_constraints = on", "INSERT OR REPLACE INTO fencedlock_marks VALUES ('x', " + bad + ", 1)"} {
-			if _, err := conn.ExecContext(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := conn.Close(); err != nil {
-			t.Fatal(err)
-		}
+		mustExec(t, db, "INSERT INTO fencedlock_marks VALUES ('x', "+c.mark+", 1)")
 		if high, err := g.Highest(t.Context(), "x"); err == nil {
-			t.Errorf("mark %s: Highest = %d, nil", bad, high)
+			t.Errorf("%v, mark %s: Highest = %d, nil", c.dialect, c.mark, high)
+		}
+		err := g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { t.Error("fn ran"); return nil })
+		if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("%v, mark %s: Do = %v; want an error of its own", c.dialect, c.mark, err)
+		}
+		if n := value[int](t, db, "SELECT count(*) FROM fencedlock_marks WHERE resource = 'x' AND token = "+c.mark); n != 1 {
+			t.Errorf("%v: the mark %s was changed", c.dialect, c.mark)
 		}
 	}
 }

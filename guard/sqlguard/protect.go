@@ -10,7 +10,7 @@ import (
 
 // Protect makes PostgreSQL refuse every INSERT, UPDATE, DELETE, MERGE, COPY and TRUNCATE on table in a transaction that
 // has not passed [Guard.Check] or [Guard.Do] for resource, also those of programs that know nothing of guards. The
-// refusal (SQLSTATE P0001) says which resource a check is missing for. Other dialects give an error.
+// refusal (SQLSTATE UF001) says which resource a check is missing for. Other dialects give an error.
 //
 // table is "table" or "schema.table", of ASCII letters, digits and underscores, quoted as it stands. It has one resource:
 // another one is refused until [Guard.Unprotect]. Calling Protect again changes nothing, and takes no lock on the table
@@ -22,15 +22,16 @@ import (
 // the session: session_replication_role does not switch them off, a check for another resource or inside a savepoint that
 // was rolled back does not count. Partitions and tables that inherit are protected with their parent. A partition that is
 // attached later is, too, but for TRUNCATE on the partition alone: call Protect again after attaching one. So is a table
-// that inherits later, once Protect was called again.
+// that inherits later, once Protect was called again. A partition that was created later and is detached loses its triggers.
 //
-// A statement costs one look at the mark's row; on a partitioned table each row costs one. Restoring data is refused like
-// everything else: call Unprotect there. What a logical replication subscription writes is refused on partitioned tables
-// only: its worker fires no triggers of statements. A partition that was created later and is detached loses its triggers.
+// A statement costs one look at the mark's row; on a partitioned table, and in replication, each row costs one. Restoring
+// data is refused like everything else: call Unprotect there. So is what a logical replication subscription writes: its
+// worker stops with the error and tries again, until Unprotect.
 //
-// It is there against accidents. The table's owner can drop the triggers, and whoever may write the table of marks can
-// touch a mark without Check. PostgreSQL's transaction numbers wrap around after 2^32: one transaction of so many looks
-// like the one that wrote the mark, if the mark has not been touched meanwhile.
+// It is there against accidents. The table's owner can drop the triggers, the owner of their function
+// (the name of the table of marks and "_protect") can replace it, and whoever may write the table of marks can touch a mark
+// without Check. Protect takes that function only as it makes it, and only if it belongs to the caller, to the owner of the
+// table of marks, or to a superuser.
 func (g *Guard) Protect(ctx context.Context, table, resource string) error {
 	if err := guard.CheckResource(resource); err != nil {
 		return err

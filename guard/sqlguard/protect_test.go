@@ -91,7 +91,7 @@ func TestProtectedTableTakesGuardedWritesOnly(t *testing.T) {
 		t.Errorf("with a check for another resource: %v", err)
 	}
 	value[int](t, db, "SELECT count(*) FROM doc") // reading is not refused
-	_, err = db.Exec("DO $$ DECLARE h text; BEGIN DELETE FROM doc; EXCEPTION WHEN raise_exception THEN GET STACKED DIAGNOSTICS h = PG_EXCEPTION_HINT; PERFORM set_config('my.hint', h, false); END $$")
+	_, err = db.Exec("DO $$ DECLARE h text; BEGIN DELETE FROM doc; EXCEPTION WHEN SQLSTATE 'UF001' THEN GET STACKED DIAGNOSTICS h = PG_EXCEPTION_HINT; PERFORM set_config('my.hint', h, false); END $$")
 	if hint := value[string](t, db, "SELECT current_setting('my.hint')"); err != nil || !strings.Contains(hint, "Call Check") {
 		t.Errorf("the hint is %q, %v", hint, err)
 	}
@@ -104,8 +104,8 @@ func TestProtectedTableRefusesTheStaleHolderThatGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The statement that Check runs, without looking at its outcome.
-	refused(t, db, `INSERT INTO fencedlock_marks AS m VALUES ('x', 5, 1) ON CONFLICT (resource)
-		DO UPDATE SET token = EXCLUDED.token WHERE m.token <= EXCLUDED.token`, writes[0])
+	refused(t, db, `INSERT INTO fencedlock_marks AS m VALUES ('x', 5, 1, pg_current_xact_id()) ON CONFLICT (resource)
+		DO UPDATE SET token = EXCLUDED.token, txid = EXCLUDED.txid WHERE m.token <= EXCLUDED.token`, writes[0])
 }
 
 // Triggers of the ordinary kind do not fire for replication, and any superuser's session can say that it is that.
@@ -123,7 +123,11 @@ func TestProtectionHoldsUnderReplicationRole(t *testing.T) {
 func TestProtectionAndSavepoints(t *testing.T) {
 	db, g := openProtected(t)
 	// What the library's own check refuses to do in a savepoint.
-	const raise = `INSERT INTO fencedlock_marks AS m VALUES ('x', 5, 1) ON CONFLICT (resource) DO UPDATE SET checks = m.checks + 1`
+	const raise = `INSERT INTO fencedlock_marks AS m VALUES ('x', 5, 1, pg_current_xact_id()) ON CONFLICT (resource)
+		DO UPDATE SET checks = m.checks + 1, txid = EXCLUDED.txid`
+	if err := inTx(t, db, raise, writes[1]); err != nil {
+		t.Errorf("outside of a savepoint: %v", err)
+	}
 	refused(t, db, "SAVEPOINT a", raise, "ROLLBACK TO a", writes[0])
 	refused(t, db, "SAVEPOINT a", raise, writes[0])
 	refused(t, db, "SAVEPOINT a", raise, "RELEASE a", writes[0])
@@ -152,8 +156,8 @@ func TestProtectIsIdempotentAndAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'doc'::regclass"
-	if n := value[int](t, db, count); n != 2 {
-		t.Errorf("%d triggers; want 2", n)
+	if n := value[int](t, db, count); n != 3 {
+		t.Errorf("%d triggers; want 3", n)
 	}
 	// What somebody switched off is switched on again.
 	mustExec(t, db, "ALTER TABLE doc DISABLE TRIGGER ALL")

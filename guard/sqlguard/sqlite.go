@@ -42,7 +42,7 @@ func (s sqlite) lockMigration(context.Context, *sql.Tx) error { return nil }
 func (s sqlite) raise(ctx context.Context, tx *sql.Tx, resource string, tok guard.Token, _ bool) (undo string, err error) {
 	var mark int64
 	err = tx.QueryRowContext(ctx, fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES (?, ?, 1)
-	ON CONFLICT (resource) DO UPDATE SET token = excluded.token, checks = checks + 1 WHERE token <= excluded.token
+	ON CONFLICT (resource) DO UPDATE SET token = excluded.token, checks = checks + 1 WHERE token <= excluded.token AND token > 0
 	RETURNING token`, string(s.name)), resource, int64(tok)).Scan(&mark)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -29,6 +29,7 @@ const queryLimit = 60 * time.Second
 // Server is one PostgreSQL with a folder of its own. Its methods are for one goroutine at a time, but for Database.
 type Server struct {
 	*daemon.Daemon
+	bin   string
 	names atomic.Int64
 }
 
@@ -78,7 +79,7 @@ func start(fsync bool, settings ...string) (*Server, error) {
 		d.Close()
 		return nil, err
 	}
-	return &Server{Daemon: d}, nil
+	return &Server{Daemon: d, bin: bin}, nil
 }
 
 // ping tells whether a server answers.
@@ -145,6 +146,20 @@ func (s *Server) Kill() { s.End(syscall.SIGKILL) }
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop()
+	if err := s.Up(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ResetWAL stops the server in order, runs pg_resetwal on its data with the arguments, such as "-x", "1000" for the number
+// of the next transaction, and starts it again.
+func (s *Server) ResetWAL(t testing.TB, args ...string) {
+	t.Helper()
+	s.Stop()
+	cmd := s.Command(filepath.Join(s.bin, "pg_resetwal"), append(args, "-D", filepath.Join(s.Dir, "data"))...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("pgtest: pg_resetwal: %v\n%s", err, out)
+	}
 	if err := s.Up(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Package sqlmark holds what the guards over SQL share: the table of marks, its statements for PostgreSQL, what
 // PostgreSQL's error codes prove, and the pauses between tries.
 //
-// The table has one row for each resource: its name, the highest token seen, and a counter of accepted checks, so that
-// every check changes the row. The row of the empty name, which no resource can have, holds the version. A second table
+// The table has one row for each resource: its name, the highest token seen, a counter of accepted checks, so that every
+// check changes the row, and on PostgreSQL the number of the transaction that did. The row of the empty name, which no resource can have, holds the version. A second table
 // beside it, of the same name and "_once", has one row for each operation that was recorded as done.
 package sqlmark
 
