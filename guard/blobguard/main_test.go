@@ -19,8 +19,11 @@ import (
 	"github.com/fencedlock/fencedlock/internal/s3test"
 )
 
+// roles are what this program does as a child of its own tests.
+var roles = map[string]child.Role{}
+
 func TestMain(m *testing.M) {
-	child.Main(map[string]child.Role{})
+	child.Main(roles)
 	goleak.VerifyTestMain(s3test.Main(m))
 }
 
