@@ -3,7 +3,6 @@ package redisguard
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -62,8 +61,8 @@ func (g *Guard) attempt(ctx context.Context, o *operation, again bool) (answer, 
 	defer conn.Close()
 	a, err := g.send(ctx, conn, o, again)
 	if err != nil {
-		if g.cluster != nil {
-			g.cluster.ReloadState(ctx) // a connection follows no redirection
+		if _, moved := redis.IsMovedError(err); moved || redis.IsReadOnlyError(err) {
+			g.reload(ctx) // a connection follows no redirection
 		}
 		return a, err
 	}
@@ -73,12 +72,22 @@ func (g *Guard) attempt(ctx context.Context, o *operation, again bool) (answer, 
 	return a, err
 }
 
-func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool) (answer, error) {
-	mode := "first"
-	if again {
-		mode = "again"
+// reload has the cluster client ask who has which slots, and waits for it. Its ReloadState does not wait.
+func (g *Guard) reload(ctx context.Context) {
+	if g.cluster != nil {
+		_ = g.cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil }) // the next attempt shows
 	}
-	args := append([]any{o.tok.String(), o.nonce, mode, strings.Join(o.closing, ",")}, o.args...)
+}
+
+func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool) (answer, error) {
+	order := ""
+	if again {
+		order = "again:"
+	}
+	for _, n := range o.closing {
+		order += n + ","
+	}
+	args := append([]any{o.tok.String(), o.nonce, order}, o.args...)
 	c := newCommand(ctx, "evalsha", o.program.sha, o.keys, args)
 	err := p.Process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -88,17 +97,20 @@ func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool)
 	if err != nil {
 		return answer{}, classify(err, c.sent.Load())
 	}
-	list, _ := c.Val().([]any)
-	if len(list) == 0 {
-		return answer{}, fmt.Errorf("the script's answer is %T", c.Val())
-	}
 	a := answer{}
-	a.status, _ = list[0].(string)
-	if len(list) > 1 { // the nil at the end of a list is cut off
-		a.value = list[1]
+	switch v := c.Val().(type) {
+	case string:
+		a.status = v
+	case []any:
+		if len(v) > 0 {
+			a.status, _ = v[0].(string)
+		}
+		if len(v) > 1 { // the nil at the end of a list is cut off
+			a.value = v[1]
+		}
 	}
-	if a.status == "refused" { // the write's only command, after the mark was raised
-		return a, &refusal{scriptError(a.text()), false}
+	if a.status == "not marked" { // the script's first command was refused
+		return a, fmt.Errorf("the mark at the key %q: %w", o.keys[0], &refusal{scriptError(a.text()), isTransient(a.text())})
 	}
 	return a, nil
 }

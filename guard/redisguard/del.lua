@@ -1,2 +1,2 @@
-local n = redis.pcall('DEL', KEYS[1])
-return type(n) == 'table' and n or nil
+local done = redis.pcall('DEL', KEYS[2])
+return type(done) == 'table' and done.err or nil

@@ -54,7 +54,7 @@ func (g *Guard) do(ctx context.Context, o *operation) (any, error) {
 // been applied, too.
 func (g *Guard) conclude(o *operation, a answer, lost error) (any, error) {
 	switch a.status {
-	case "ran", "error", "failed", "closed":
+	case "ran", "error", "failed", "not written", "closed":
 		g.unsettled.settled(o.resource, o.tok, o.closing)
 	}
 	switch a.status {
@@ -64,6 +64,8 @@ func (g *Guard) conclude(o *operation, a answer, lost error) (any, error) {
 		return nil, scriptError(a.text())
 	case "failed":
 		return nil, fmt.Errorf("%s: %w: the script broke off, and what it had written before stays: %w", o.what(), guard.ErrUnknown, scriptError(a.text()))
+	case "not written": // its only command was refused; the nonce tells that it is about this operation, whatever was lost
+		return nil, fmt.Errorf("%s: not applied, and the mark is raised: %w", o.what(), scriptError(a.text()))
 	case "closed":
 		return nil, fmt.Errorf("%s: %w: a reply was lost, and other operations with the same token hide whether it was applied; "+
 			"it will not be from now on: %w", o.what(), guard.ErrUnknown, orClosed(lost))

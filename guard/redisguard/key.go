@@ -23,22 +23,22 @@ func (g *Guard) Key(resource, name string) string {
 	return key
 }
 
-// mark is the key of the resource's mark.
-func (g *Guard) mark(resource string) string { return g.Key(resource, "") + "#mark" }
+// The guard's own keys, behind the value's: the mark's, and that of a key that never exists.
+const markSuffix, noneSuffix = "#mark", "#none"
 
-// nothing is a key that never exists.
-func (g *Guard) nothing(resource string) string { return g.Key(resource, "") + "#none" }
+// mark is the key of the resource's mark.
+func (g *Guard) mark(resource string) string { return g.Key(resource, "") + markSuffix }
 
 // checkKeys refuses keys that do not lie in the resource's slot, on a single server as well: otherwise a program would
 // find out when it moves to a cluster.
 func (g *Guard) checkKeys(resource string, keys []string) error {
-	tag := escape.Replace(resource)
+	tag, value := escape.Replace(resource), g.Key(resource, "")
 	for _, k := range keys {
 		if hashTag(k) != tag {
 			return fmt.Errorf("redisguard: Run on %q: the key %q need not lie in the same slot of a cluster as the resource's mark; "+
 				"use Key(resource, name), or a key with the hash tag {%s}", resource, k, tag)
 		}
-		if k == g.mark(resource) || k == g.nothing(resource) {
+		if k == value+markSuffix || k == value+noneSuffix {
 			return fmt.Errorf("redisguard: Run on %q: the key %q is the guard's own", resource, k)
 		}
 	}

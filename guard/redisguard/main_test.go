@@ -3,6 +3,7 @@
 package redisguard_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	child.Main(map[string]child.Role{"holder": holder})
 	flag.Parse()
+	redis.SetLogger(quiet{}) // it tells of every connection that a test breaks
 	// An example cannot skip itself.
 	if err := redistest.Installed(); err != nil && os.Getenv("FENCEDLOCK_REQUIRE_SERVERS") != "1" {
 		fmt.Println("examples are skipped:", err)
@@ -30,6 +32,10 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 func newGuard(t testing.TB, c redis.UniversalClient, o *redisguard.Options) *redisguard.Guard {
 	t.Helper()

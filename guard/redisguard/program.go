@@ -23,9 +23,9 @@ var delSource string
 //go:embed read.lua
 var readSource string
 
-// A write is a function of the keys and arguments that are its own. It begins on the first line, so that line numbers in
-// errors are those of its source.
-const head, tail = "local function fencedlock_write(KEYS, ARGV, ...) ", "\nend\n"
+// A write is a function. That of the user gets keys and arguments that are its own, and begins on the first line, so that
+// line numbers in errors are those of its source. Those of the guard read everything, and return the error they got.
+const head, userHead, tail = "local function fencedlock_write() ", "local function fencedlock_write(KEYS, ARGV, ...) ", "\nend\n"
 
 var (
 	setProgram  = newProgram(head + setSource + tail + "local fencedlock_single = true\n" + guardSource)
@@ -47,7 +47,7 @@ func userProgram(source string) (*program, error) {
 	if strings.HasPrefix(source, "#!") {
 		return nil, errors.New("redisguard: Run: the script begins with #!, which cannot be guarded; leave that line out")
 	}
-	return newProgram(head + source + tail + "local fencedlock_single = false\n" + guardSource), nil
+	return newProgram(userHead + source + tail + "local fencedlock_single = false\n" + guardSource), nil
 }
 
 // maxPrograms bounds what a program that makes new scripts all the time keeps in memory.

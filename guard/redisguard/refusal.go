@@ -18,14 +18,13 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// What Redis answers when it has not begun to run a script, or when the script's first command, which reads or writes
-// the mark, was refused. They are errors of the plant and say nothing about tokens. What is not here, such as the
+// What Redis answers when it has not begun to run a script, or when the script's first write was refused. They are errors of the plant and say nothing about tokens. What is not here, such as the
 // errors of a proxy, proves nothing. NOSCRIPT is not here because it is answered at once.
 var (
 	// A failover, the loading of a snapshot, slots that move.
 	transientCodes = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "BUSY",
 		"ERR max number of clients reached"}
-	lastingCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "OOM", "MISCONF", "DENIED", "WRONGTYPE", "ERR Error compiling script"}
+	lastingCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "OOM", "MISCONF", "DENIED", "ERR Error compiling script"}
 )
 
 // classify turns the error of an attempt into a *refusal if it proves that nothing was applied.
@@ -38,15 +37,19 @@ func classify(err error, sent bool) error {
 	if !errors.As(err, &answer) {
 		return err // a lost reply, or a request that may still be under way
 	}
-	text := answer.Error()
-	is := func(code string) bool { return text == code || strings.HasPrefix(text, code+" ") }
-	switch {
-	case slices.ContainsFunc(transientCodes, is):
+	switch text := answer.Error(); {
+	case isTransient(text), redis.IsReadOnlyError(err):
 		return &refusal{err, true}
-	case slices.ContainsFunc(lastingCodes, is):
+	case slices.ContainsFunc(lastingCodes, begins(text)):
 		return &refusal{err, false}
 	}
 	return err
+}
+
+func isTransient(text string) bool { return slices.ContainsFunc(transientCodes, begins(text)) }
+
+func begins(text string) func(code string) bool {
+	return func(code string) bool { return text == code || strings.HasPrefix(text, code+" ") }
 }
 
 // scriptError is an error reply that came inside of another reply; go-redis's HasErrorPrefix knows it.

@@ -45,8 +45,8 @@ func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value
 		}
 		args = append(args, ms)
 	}
-	_, err = g.do(ctx, &operation{name: "Set", resource: resource, tok: tok, program: setProgram,
-		keys: []string{g.mark(resource), g.Key(resource, "")}, args: args})
+	key := g.Key(resource, "")
+	_, err = g.do(ctx, &operation{name: "Set", resource: resource, tok: tok, program: setProgram, keys: []string{key + markSuffix, key}, args: args})
 	return err
 }
 
@@ -57,8 +57,8 @@ func (g *Guard) Del(ctx context.Context, resource string, tok guard.Token) (err 
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
-	_, err = g.do(ctx, &operation{name: "Del", resource: resource, tok: tok, program: delProgram,
-		keys: []string{g.mark(resource), g.Key(resource, "")}})
+	key := g.Key(resource, "")
+	_, err = g.do(ctx, &operation{name: "Del", resource: resource, tok: tok, program: delProgram, keys: []string{key + markSuffix, key}})
 	return err
 }
 
@@ -83,5 +83,5 @@ func (g *Guard) read(ctx context.Context, resource, key string) (string, error) 
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return readScript.Run(ctx, g.client, []string{key, g.nothing(resource)}).Text()
+	return readScript.Run(ctx, g.client, []string{key, g.Key(resource, "") + noneSuffix}).Text()
 }

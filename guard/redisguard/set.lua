@@ -1,2 +1,7 @@
-if ARGV[2] then return redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
-return redis.pcall('SET', KEYS[1], ARGV[1])
+local done
+if ARGV[5] then
+	done = redis.pcall('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+else
+	done = redis.pcall('SET', KEYS[2], ARGV[4])
+end
+return done.err

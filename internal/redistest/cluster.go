@@ -19,23 +19,16 @@ const slots = 16384
 
 // Cluster is some servers that share the slots.
 type Cluster struct {
-	Servers []*Server
+	Servers  []*Server // the primaries
+	settings []string
 }
 
 // StartCluster runs a cluster of n primaries for one test, and returns when all of them know it.
 func StartCluster(t testing.TB, n int, settings ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{}
+	c := &Cluster{settings: settings}
 	for range n {
-		s, err := open("redistest", func(_ string, port int) []string {
-			return append([]string{"--port", strconv.Itoa(port), "--save", "", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort()),
-				"--cluster-node-timeout", "5000"}, settings...)
-		})
-		if err != nil {
-			daemon.Unavailable(t, err)
-		}
-		t.Cleanup(s.Close)
-		c.Servers = append(c.Servers, s)
+		c.Servers = append(c.Servers, c.start(t))
 	}
 	first := c.Servers[0].Client(t)
 	for i, s := range c.Servers {
@@ -46,15 +39,40 @@ func StartCluster(t testing.TB, n int, settings ...string) *Cluster {
 		if i == 0 {
 			continue
 		}
-		// The other's bus is at a port of its own.
-		bus, err := one.ConfigGet(t.Context(), "cluster-port").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Do(t.Context(), "cluster", "meet", "127.0.0.1", s.Port, bus["cluster-port"]).Err(); err != nil {
-			t.Fatal(err)
-		}
+		meet(t, first, s)
 	}
+	c.settle(t, n)
+	return c
+}
+
+func (c *Cluster) start(t testing.TB) *Server {
+	t.Helper()
+	s, err := open("redistest", func(_ string, port int) []string {
+		return append([]string{"--port", strconv.Itoa(port), "--save", "", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort()),
+			"--cluster-node-timeout", "5000", "--repl-diskless-sync-delay", "0"}, c.settings...)
+	})
+	if err != nil {
+		daemon.Unavailable(t, err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// meet makes s known to the server of first. Its bus is at a port of its own.
+func meet(t testing.TB, first *redis.Client, s *Server) {
+	t.Helper()
+	bus, err := s.Client(t).ConfigGet(t.Context(), "cluster-port").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Do(t.Context(), "cluster", "meet", "127.0.0.1", s.Port, bus["cluster-port"]).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle waits until every primary knows n servers.
+func (c *Cluster) settle(t testing.TB, n int) {
+	t.Helper()
 	for _, s := range c.Servers {
 		one := s.Client(t)
 		Eventually(t, "all servers know the cluster", func() bool {
@@ -62,7 +80,20 @@ func StartCluster(t testing.TB, n int, settings ...string) *Cluster {
 			return err == nil && hasLine(text, "cluster_state:ok") && hasLine(text, fmt.Sprintf("cluster_known_nodes:%d", n))
 		})
 	}
-	return c
+}
+
+// StartReplica adds a replica of a primary, and returns it when it follows.
+func (c *Cluster) StartReplica(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	r := c.start(t)
+	meet(t, primary.Client(t), r)
+	c.settle(t, len(c.Servers)+1)
+	one, id := r.Client(t), primary.Client(t).ClusterMyID(t.Context()).Val()
+	Eventually(t, "the replica knows its primary", func() bool { return one.ClusterReplicate(t.Context(), id).Err() == nil })
+	Eventually(t, "the replica follows", func() bool {
+		return infoHas(t.Context(), one, "replication", "master_link_status:up")
+	})
+	return r
 }
 
 // freePort returns 0 when there is none, which the server then refuses.

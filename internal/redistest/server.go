@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -171,4 +173,35 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 func infoHas(ctx context.Context, c *redis.Client, section, line string) bool {
 	text, err := c.Info(ctx, section).Result()
 	return err == nil && hasLine(text, line)
+}
+
+// Pause stops the server with all its threads, so that it takes requests and answers none.
+func (s *Server) Pause(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { s.signal(t, syscall.SIGCONT) })
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGCONT)
+}
+
+func (s *Server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if !s.Running() {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,311 @@
+//go:build unix
+
+package redisguard_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/redisguard"
+	"github.com/fencedlock/fencedlock/internal/redistest"
+)
+
+var count = redis.NewScript(`return redis.call('INCR', KEYS[1])`)
+
+// lossy is a server with a direct guard, and another guard through a proxy.
+type lossy struct {
+	server  *redistest.Server
+	proxy   *redistest.Proxy
+	client  *redis.Client // through the proxy
+	g       *redisguard.Guard
+	through *redisguard.Guard
+}
+
+func startLossy(t *testing.T, o *redisguard.Options) *lossy {
+	t.Helper()
+	l := &lossy{server: redistest.Start(t)}
+	l.proxy = redistest.NewProxy(t, l.server.Addr())
+	l.client = redis.NewClient(&redis.Options{Addr: l.proxy.Addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = l.client.Close() })
+	l.g, l.through = newGuard(t, l.server.Client(t), nil), newGuard(t, l.client, o)
+	// Redis knows the scripts from here on, so that the first thing to be lost is no NOSCRIPT.
+	accepted(t, "Set", l.g.Set(t.Context(), "warm up", 1, "", 0))
+	accepted(t, "Seal", l.g.Seal(t.Context(), "warm up", 1))
+	accepted(t, "Run", l.g.Run(t.Context(), "warm up", 1, count, []string{l.g.Key("warm up", "n")}).Err())
+	return l
+}
+
+func counter(t *testing.T, l *lossy, resource string) int {
+	t.Helper()
+	n, err := l.server.Client(t).Get(t.Context(), l.g.Key(resource, "n")).Int()
+	if err != nil && err != redis.Nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// go-redis sends a command again in secret when a reply was lost, and a script then runs twice:
+// https://github.com/redis/jedis/issues/3187, https://github.com/redis/go-redis/pull/1551
+func TestLostReplyOfAScriptIsAppliedOnceAndAnsweredAgain(t *testing.T) {
+	l := startLossy(t, nil)
+	key := []string{l.g.Key("r", "n")}
+
+	l.proxy.Fail(redistest.LoseReply)
+	if n, err := count.Eval(t.Context(), l.client, []string{"plain"}).Int(); err != nil || n != 2 {
+		t.Errorf("without the guard: %d, %v; the story needs a secret second run", n, err)
+	}
+
+	for tok := guard.Token(1); tok <= 2; tok++ {
+		for range 2 { // raising the mark and leaving it
+			before := counter(t, l, "r")
+			l.proxy.Fail(redistest.LoseReply)
+			n, err := l.through.Run(t.Context(), "r", tok, count, key).Int()
+			if after := counter(t, l, "r"); err != nil || n != before+1 || after != before+1 {
+				t.Errorf("token %d: Run = %d, %v; the counter went from %d to %d", tok, n, err, before, after)
+			}
+		}
+	}
+}
+
+// What is answered again is what was answered first, whatever its form.
+func TestLostRepliesOfEveryFormAreAnsweredAgain(t *testing.T) {
+	l := startLossy(t, nil)
+	for name, body := range map[string]string{
+		"number":       `return 7`,
+		"fraction":     `return 3.7`,
+		"negative":     `return -9007199254740991`,
+		"text":         `return 'a\0\r\nb'`,
+		"empty text":   `return ''`,
+		"large text":   `return string.rep('x', 100000)`,
+		"status":       `return redis.status_reply('FINE')`,
+		"nil":          `return nil`,
+		"no return":    `local x = 1`,
+		"true":         `return true`,
+		"false":        `return false`,
+		"list":         `return {1, 'b', {2, {3}}, redis.status_reply('FINE'), ''}`,
+		"list cut":     `return {1, nil, 3}`,
+		"empty list":   `return {}`,
+		"error":        `return redis.error_reply('EMPTY not enough')`,
+		"error (code)": `return redis.error_reply('READONLY this is the script talking')`,
+	} {
+		script := redis.NewScript(`redis.call('INCR', KEYS[1]) ` + body)
+		key := []string{l.g.Key(name, "n")}
+		first := l.g.Run(t.Context(), name, 5, script, key)
+		plain := script.Run(t.Context(), l.server.Client(t), []string{"plain"})
+		if !reflect.DeepEqual(first.Val(), plain.Val()) || (first.Err() == nil) != (plain.Err() == nil) || first.Err() != nil && first.Err().Error() != plain.Err().Error() {
+			t.Errorf("%s: guarded %v, %v; plain %v, %v", name, first.Val(), first.Err(), plain.Val(), plain.Err())
+		}
+		l.proxy.Fail(redistest.LoseReply)
+		again := l.through.Run(t.Context(), name, 6, script, key)
+		if !reflect.DeepEqual(again.Val(), first.Val()) || !reflect.DeepEqual(again.Err(), first.Err()) {
+			t.Errorf("%s: at first %v, %v; after a lost reply %v, %v", name, first.Val(), first.Err(), again.Val(), again.Err())
+		}
+		if n := counter(t, l, name); n != 2 {
+			t.Errorf("%s: it ran %d times; want 2", name, n)
+		}
+	}
+}
+
+// The mark knows the last operation alone. Where that is another one of the same holder, nobody can tell whether the lost
+// one came before it, so it is not sent a second time.
+func TestLostOperationHiddenByAnotherIsUnknownAndNotRepeated(t *testing.T) {
+	for name, fault := range map[string]redistest.Fault{"request lost": redistest.LoseRequest, "reply lost": redistest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			l := startLossy(t, nil)
+			key := []string{l.g.Key("r", "n")}
+			accepted(t, "an earlier write", l.g.Set(t.Context(), "r", 5, "a", 0))
+			l.client.AddHook(&beforeScript{call: func(n int) error {
+				if n == 2 { // another goroutine of the holder, between the two attempts
+					accepted(t, "the other write", l.g.Set(t.Context(), "r", 5, "b", 0))
+				}
+				return nil
+			}})
+			l.proxy.Fail(fault)
+			unknown(t, "Run", l.through.Run(t.Context(), "r", 5, count, key).Err())
+			want := map[redistest.Fault]int{redistest.LoseRequest: 0, redistest.LoseReply: 1}[fault]
+			if n := counter(t, l, "r"); n != want {
+				t.Errorf("it ran %d times; want %d", n, want)
+			}
+			holds(t, l.g, "r", "b", 5)
+		})
+	}
+}
+
+// A refusal of the second attempt says nothing about the first one.
+func TestRefusalAfterALostReplyIsUnknown(t *testing.T) {
+	for name, fault := range map[string]redistest.Fault{"request lost": redistest.LoseRequest, "reply lost": redistest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			var outcomes []error
+			l := startLossy(t, &redisguard.Options{OnOutcome: func(_ context.Context, _ string, _ guard.Token, err error) { outcomes = append(outcomes, err) }})
+			l.client.AddHook(&beforeScript{call: func(n int) error {
+				if n == 2 {
+					accepted(t, "the next holder", l.g.Set(t.Context(), "r", 6, "next", 0))
+				}
+				return nil
+			}})
+			l.proxy.Fail(fault)
+			err := l.through.Set(t.Context(), "r", 5, "late", 0)
+			unknown(t, "Set", err)
+			if len(outcomes) != 1 || outcomes[0] != err {
+				t.Errorf("OnOutcome got %v", outcomes)
+			}
+			holds(t, l.g, "r", "next", 6)
+		})
+	}
+}
+
+// A request that was given up can still arrive: the network or a server that stood still had it.
+// https://github.com/redis/hiredis/issues/749, https://github.com/redisson/redisson/issues/1129
+func TestLateRequestNeverLandsAfterALaterOperation(t *testing.T) {
+	cut := errors.New("cut")
+	for name, later := range map[string]func(t *testing.T, l *lossy){
+		"Set":  func(t *testing.T, l *lossy) { accepted(t, "Set", l.through.Set(t.Context(), "r", 5, "b", 0)) },
+		"Seal": func(t *testing.T, l *lossy) { accepted(t, "Seal", l.through.Seal(t.Context(), "r", 5)) },
+		"Run": func(t *testing.T, l *lossy) {
+			accepted(t, "Run", l.through.Run(t.Context(), "r", 5, count, []string{l.g.Key("r", "m")}).Err())
+		},
+		"Del, higher token": func(t *testing.T, l *lossy) { accepted(t, "Del", l.through.Del(t.Context(), "r", 6)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := startLossy(t, nil)
+			key := []string{l.g.Key("r", "n")}
+			accepted(t, "Seal", l.g.Seal(t.Context(), "r", 5))
+			l.client.AddHook(&beforeScript{call: func(n int) error {
+				if n > 1 && n <= 4 {
+					return cut
+				}
+				return nil
+			}})
+			hit := l.proxy.Fail(redistest.DelayRequest)
+			err := l.through.Run(t.Context(), "r", 5, count, key).Err()
+			unknown(t, "Run without an answer", err)
+			if !errors.Is(err, cut) || !strings.Contains(err.Error(), "may still arrive") {
+				t.Errorf("Run = %v; want all that is known", err)
+			}
+			<-hit
+			later(t, l)
+			arrive(t, l)
+			if n := counter(t, l, "r"); n != 0 {
+				t.Errorf("the late request was applied after the later %s", name)
+			}
+		})
+	}
+	t.Run("control", func(t *testing.T) {
+		l := startLossy(t, nil)
+		c := redis.NewClient(&redis.Options{Addr: l.proxy.Addr, MaxRetries: -1})
+		defer c.Close()
+		hit := l.proxy.Fail(redistest.DelayRequest)
+		put := redis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
+		if err := put.Eval(t.Context(), c, []string{"x"}, "first").Err(); err == nil {
+			t.Error("an answer came")
+		}
+		<-hit
+		accepted(t, "SET", put.Eval(t.Context(), c, []string{"x"}, "second").Err())
+		arrive(t, l)
+		if got := c.Get(t.Context(), "x").Val(); got != "first" {
+			t.Errorf("without the guard it is %q; the story needs the late one to win", got)
+		}
+	})
+}
+
+// arrive lets the delayed request go, and returns when the server has carried it out.
+func arrive(t *testing.T, l *lossy) {
+	t.Helper()
+	c := l.server.Client(t)
+	scripts := func() string {
+		var lines []string
+		for line := range strings.Lines(c.Info(t.Context(), "commandstats").Val()) {
+			if strings.HasPrefix(line, "cmdstat_eval") {
+				calls, _, _ := strings.Cut(line, ",")
+				lines = append(lines, calls)
+			}
+		}
+		return strings.Join(lines, " ")
+	}
+	before := scripts()
+	l.proxy.Release()
+	redistest.Eventually(t, "the late request has arrived", func() bool { return scripts() != before })
+}
+
+// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's nonce is another's.
+func TestLateDuplicateOfAnAppliedOperationIsNotAppliedAgain(t *testing.T) {
+	l := startLossy(t, nil)
+	key := []string{l.g.Key("r", "n")}
+	hit := l.proxy.Fail(redistest.DelayRequest)
+	if n, err := l.through.Run(t.Context(), "r", 5, count, key).Int(); n != 1 || err != nil {
+		t.Errorf("Run = %d, %v", n, err)
+	}
+	<-hit
+	accepted(t, "another operation", l.g.Set(t.Context(), "r", 5, "a", 0))
+	arrive(t, l)
+	if n := counter(t, l, "r"); n != 1 {
+		t.Errorf("the counter is %d; the late duplicate was applied", n)
+	}
+	holds(t, l.g, "r", "a", 5)
+}
+
+// go-redis repeats nothing in secret: the requests are those of the guard.
+func TestRequestsAreCounted(t *testing.T) {
+	for name, fault := range map[string]redistest.Fault{"request": redistest.LoseRequest, "reply": redistest.LoseReply} {
+		for client, wait := range map[string]int{"plain": 0, "one connection": 1} {
+			t.Run(name+", "+client, func(t *testing.T) {
+				l := startLossy(t, &redisguard.Options{Replicas: wait})
+				before := l.proxy.Scripts()
+				l.proxy.FailAll(fault)
+				unknown(t, "Set", l.through.Set(t.Context(), "r", 5, "a", 0))
+				if n := l.proxy.Scripts() - before; n != 4 {
+					t.Errorf("%d requests were sent; want 4", n)
+				}
+			})
+		}
+	}
+}
+
+// A server that stands still takes requests and answers none. What was given up is carried out when it goes on.
+func TestServerThatStandsStillLeavesTheOutcomeUnknown(t *testing.T) {
+	l := startLossy(t, nil)
+	accepted(t, "Set", l.through.Set(t.Context(), "r", 5, "a", 0))
+	l.server.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := l.through.Set(ctx, "r", 5, "b", 0)
+	unknown(t, "Set", err)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Set = %v; want the context's error in it", err)
+	}
+	l.server.Resume(t)
+	accepted(t, "Seal", l.through.Seal(t.Context(), "r", 5))
+	settled, err := l.g.Get(t.Context(), "r")
+	accepted(t, "Get", err)
+	accepted(t, "Seal", l.through.Seal(t.Context(), "r", 5))
+	holds(t, l.g, "r", settled, 5)
+}
+
+// Nothing listens: nothing was sent, and that is known.
+func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
+	s := redistest.Start(t)
+	client := func() *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DialerRetries: 1})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	c := client()
+	g, waiting := newGuard(t, c, nil), newGuard(t, client(), &redisguard.Options{Replicas: 1})
+	s.Kill()
+	// Connections of before break, and that proves nothing.
+	_ = c.Ping(t.Context()).Err()
+	plant(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	plant(t, "Seal", g.Seal(t.Context(), "r", 5))
+	plant(t, "Run", g.Run(t.Context(), "r", 5, count, []string{g.Key("r", "n")}).Err())
+	_ = waiting.Seal(t.Context(), "r", 5)
+	plant(t, "Set with replicas", waiting.Set(t.Context(), "r", 5, "a", 0))
+	accepted(t, "Close", c.Close())
+	plant(t, "Set of a closed client", g.Set(t.Context(), "r", 5, "a", 0))
+}
