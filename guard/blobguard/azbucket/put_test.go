@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -194,7 +195,7 @@ func TestPutSendsOneRequest(t *testing.T) {
 	name := s.Container(t)
 	proxy := httpfault.New(t, s.Address())
 	client := aztest.NewClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Retry: policy.RetryOptions{MaxRetries: 5, RetryDelay: -1}, // the user's choice for all else
+		Retry: policy.RetryOptions{MaxRetries: 5, RetryDelay: time.Millisecond}, // the user's choice for all else
 	}})
 	b := azbucket.New(client)
 	for fault, f := range map[string]httpfault.Fault{"502": gatewayError, "503": answer(503, bloberror.ServerBusy), "cut": httpfault.LoseReply} {
