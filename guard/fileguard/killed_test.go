@@ -53,6 +53,7 @@ func killed(s *child.Self) error {
 // A process that dies in the middle of a write leaves a file cut off, or one that only the next restart finds:
 // https://github.com/saltstack/salt/issues/69583, https://github.com/caddyserver/certmagic/issues/232
 func TestKilledWritersLeaveWholeFilesAndNoMarkThatGoesBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var highest guard.Token
 	for round := range 6 {
