@@ -21,6 +21,9 @@ func (g *Guard) transact(ctx context.Context, first func(*pgx.Batch), step func(
 }
 
 func (g *Guard) retry(ctx context.Context, try func() error) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	return sqlmark.Retry(ctx, "pgxguard", g.opts.MaxRetries, sqlmark.Retryable, try)
 }
 

@@ -40,7 +40,10 @@ func (g *Guard) checkOrGiveUp(ctx context.Context, tx pgx.Tx, resource string, t
 	if tx == nil {
 		return errors.New("pgxguard: Check needs a transaction, tx is nil")
 	}
-	err := guard.Check(resource, tok, 0)
+	err := g.made()
+	if err == nil {
+		err = guard.Check(resource, tok, 0)
+	}
 	if err == nil && isNested(tx) {
 		err = fmt.Errorf("pgxguard: check of %q: it was called inside a savepoint (a nested Begin), which could give up the mark and keep the writes; call it first in the transaction", resource)
 	}

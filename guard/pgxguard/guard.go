@@ -58,8 +58,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the zero
-// Guard is of no use.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
+// the zero Guard return an error.
 type Guard struct {
 	pool   *pgxpool.Pool
 	table  sqlmark.Table
@@ -96,6 +96,14 @@ func New(pool *pgxpool.Pool, o *Options) (*Guard, error) {
 		g.opts.MaxRetries = sqlmark.DefaultRetries
 	}
 	return g, nil
+}
+
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g.pool == nil {
+		return errors.New("pgxguard: this Guard was not made by New")
+	}
+	return nil
 }
 
 // report hands an operation's outcome to the user.

@@ -12,12 +12,20 @@ import (
 
 // Schema returns the statements that Migrate runs, each ended by a semicolon, for those who keep their own migrations.
 // They change nothing when they are run again, and are those of sqlguard.
-func (g *Guard) Schema() string { return strings.Join(g.stmts.Schema, ";\n") + ";\n" }
+func (g *Guard) Schema() string {
+	if g.made() != nil {
+		return ""
+	}
+	return strings.Join(g.stmts.Schema, ";\n") + ";\n"
+}
 
 // Migrate creates the tables of marks and of operations unless they are there. It may be called at every start, by
 // several processes at once. It needs the right to create tables only when there is something to create, else to read
 // both. It returns an error if they are of a version that this release does not know. ctx governs the call.
 func (g *Guard) Migrate(ctx context.Context) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	var version int64
 	err := g.retry(ctx, func() (err error) {
 		version, err = g.version(ctx, g.pool)

@@ -49,6 +49,9 @@ func (g *Guard) Once(ctx context.Context, tx pgx.Tx, resource, operation string)
 }
 
 func (g *Guard) once(ctx context.Context, tx pgx.Tx, resource, operation string) (bool, error) {
+	if err := g.made(); err != nil {
+		return false, err
+	}
 	if err := guard.CheckResource(resource); err != nil {
 		return false, err
 	}

@@ -3,7 +3,6 @@ package pgxguard_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/pgxguard"
-	"github.com/fencedlock/fencedlock/internal/pgtest"
 )
 
 // credit adds 1 to the account unless the operation was done before.
@@ -102,41 +99,9 @@ func TestPruneOnceKeepsWhatIsYounger(t *testing.T) {
 	if op := value[string](t, pool, "SELECT operation FROM fencedlock_marks_once"); op != "young" {
 		t.Errorf("%q is left", op)
 	}
-}
-
-func TestMarksAreAllThereInOrderAndWithoutTheVersion(t *testing.T) {
-	const n = 1203 // more than two pages
-	pool := openPool(t, pgtest.Schema(t)+"&pool_max_conns=1")
-	g := newGuard(t, pool, nil)
-	mustExec(t, pool, fmt.Sprintf("INSERT INTO fencedlock_marks SELECT 'r' || to_char(i, 'FM00000'), i, 1 FROM generate_series(1, %d) i", n))
-	if err := g.Seal(t.Context(), "Z ", 7); err != nil { // before r in bytes, behind it in most collations
-		t.Fatal(err)
-	}
-	want := pgxguard.Mark{Resource: "Z ", Token: 7, Checks: 1}
-	i := 0
-	for m, err := range g.Marks(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m != want {
-			t.Fatalf("mark %d is %+v; want %+v", i, m, want)
-		}
-		if i%400 == 0 { // the loop's body can use the pool's only connection
-			if high, err := g.Highest(t.Context(), m.Resource); high != m.Token || err != nil {
-				t.Errorf("Highest inside the loop = %d, %v", high, err)
-			}
-		}
-		i++
-		want = pgxguard.Mark{Resource: fmt.Sprintf("r%05d", i), Token: guard.Token(i), Checks: 1}
-	}
-	if i != n+1 {
-		t.Errorf("%d marks; want %d", i, n+1)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for m, err := range g.Marks(ctx) {
-		if !errors.Is(err, context.Canceled) || m != (pgxguard.Mark{}) {
-			t.Errorf("with an ended context: %+v, %v", m, err)
+	for _, age := range []time.Duration{0, -1, -time.Hour} {
+		if n, err := g.PruneOnce(t.Context(), age); n != 0 || err == nil || !strings.Contains(err.Error(), "age") {
+			t.Errorf("PruneOnce(%v) = %d, %v; want an error about the age", age, n, err)
 		}
 	}
 }

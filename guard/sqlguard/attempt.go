@@ -27,6 +27,9 @@ func (g *Guard) transact(ctx context.Context, step func(*attempt) error) error {
 }
 
 func (g *Guard) retry(ctx context.Context, try func() error) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	err := sqlmark.Retry(ctx, "sqlguard", g.opts.MaxRetries, g.d.retryable, try)
 	if err != nil {
 		if who := g.d.blocker(ctx, g.db, err); who != "" {

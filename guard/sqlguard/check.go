@@ -36,7 +36,10 @@ func (g *Guard) checkOrRollBack(ctx context.Context, tx *sql.Tx, resource string
 	if tx == nil {
 		return errors.New("sqlguard: Check needs a transaction, tx is nil")
 	}
-	err := guard.Check(resource, tok, 0)
+	err := g.made()
+	if err == nil {
+		err = guard.Check(resource, tok, 0)
+	}
 	if err == nil {
 		_, err = g.check(ctx, tx, resource, tok, false)
 	}

@@ -27,10 +27,11 @@ func deadlock(t *testing.T, db *sql.DB, tx *sql.Tx) error {
 		_, err := heavy.Exec("UPDATE knot SET n = 1 WHERE id = 1")
 		done <- errors.Join(err, heavy.Rollback())
 	}()
-	for deadline := time.Now().Add(30 * time.Second); value[int](t, db, "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == 0; {
+	for deadline := time.Now().Add(30 * time.Second); value[int](t, db, "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'") == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody waits")
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	_, err := tx.Exec("UPDATE knot SET n = 2 WHERE id = 2")
 	if err := <-done; err != nil {

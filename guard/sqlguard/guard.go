@@ -59,8 +59,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the zero
-// Guard is of no use.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
+// the zero Guard return an error.
 type Guard struct {
 	db   *sql.DB
 	d    dialect
@@ -98,6 +98,14 @@ func New(db *sql.DB, d Dialect, o *Options) (*Guard, error) {
 	return g, nil
 }
 
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g.db == nil {
+		return errors.New("sqlguard: this Guard was not made by New")
+	}
+	return nil
+}
+
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
 	if g.opts.OnOutcome != nil {
@@ -108,7 +116,7 @@ func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, er
 // explain says what to do about errors of the guard's own statements, and adds why the context ended if it has: what
 // drivers return then does not always say so.
 func (g *Guard) explain(ctx context.Context, what string, err error) error {
-	if g.d.missingTable(err) {
+	if g.made() == nil && g.d.missingTable(err) {
 		return fmt.Errorf("sqlguard: %s: a table of the guard is missing; call Migrate, or run the statements of Schema: %w", what, err)
 	}
 	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))

@@ -48,6 +48,9 @@ func (g *Guard) Once(ctx context.Context, tx *sql.Tx, resource, operation string
 }
 
 func (g *Guard) once(ctx context.Context, tx *sql.Tx, resource, operation string) (bool, error) {
+	if err := g.made(); err != nil {
+		return false, err
+	}
 	if err := guard.CheckResource(resource); err != nil {
 		return false, err
 	}

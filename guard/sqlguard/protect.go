@@ -47,6 +47,9 @@ func (g *Guard) Unprotect(ctx context.Context, table string) error {
 }
 
 func (g *Guard) protection(ctx context.Context, verb, table, resource string, block func(sqlmark.Postgres) string) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	p, ok := g.d.(postgres)
 	if !ok {
 		return fmt.Errorf("sqlguard: %s %q: only PostgreSQL has this; elsewhere let every writer pass Check", verb, table)

@@ -30,6 +30,10 @@ type Account struct {
 
 // withdraw takes 10 from the account, as the holder of the account's lock with this token. db is no bun.Tx: the RunInTx
 // of one makes a savepoint, where a check does not hold.
+//
+// Unlike Guard.Do, bun neither runs it again after a conflict with another transaction, nor tells an error of COMMIT, which
+// leaves open whether the withdrawal is stored, from one before. Where that matters, record the operation by Guard.Once
+// after the check; then an error other than guard.ErrStale may be met by calling withdraw again with the same token.
 func withdraw(ctx context.Context, db *bun.DB, g *sqlguard.Guard, id string, tok guard.Token) error {
 	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		if err := g.Check(ctx, tx.Tx, "account/"+id, tok); err != nil { // first of all

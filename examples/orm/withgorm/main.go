@@ -42,6 +42,10 @@ func sqlTx(tx *gorm.DB) (*sql.Tx, error) {
 
 // withdraw takes 10 from the account, as the holder of the account's lock with this token. It must not be called inside
 // another Transaction: gorm would make it a savepoint, where a check does not hold.
+//
+// Unlike Guard.Do, gorm neither runs it again after a conflict with another transaction, nor tells an error of COMMIT, which
+// leaves open whether the withdrawal is stored, from one before. Where that matters, record the operation by Guard.Once
+// after the check; then an error other than guard.ErrStale may be met by calling withdraw again with the same token.
 func withdraw(ctx context.Context, db *gorm.DB, g *sqlguard.Guard, id string, tok guard.Token) error {
 	return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		t, err := sqlTx(tx)

@@ -21,7 +21,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
 )
 
-// withdraw takes 10 from the account, as the holder of the account's lock with this token, in a transaction of its own.
+// withdraw takes 10 from the account, as the holder of the account's lock with this token, in a transaction of its own. An
+// error of Commit leaves open whether the withdrawal is stored, and a conflict is the caller's to meet: see withdrawByDo.
 func withdraw(ctx context.Context, db *sql.DB, g *sqlguard.Guard, id string, tok guard.Token) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
