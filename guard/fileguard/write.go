@@ -27,10 +27,10 @@ func (g *Guard) WriteFile(ctx context.Context, resource string, tok guard.Token,
 // with a lower token for the resource changes anything any more.
 //
 // name is relative to the guarded folder, with slashes and in its shortest form ("a/b", not "./a/b"); it cannot lead out of
-// the folder, neither by ".." nor by symbolic links, nor into ".fencedlock". A resource may have any number of files;
-// a file belongs to one resource, or it is not guarded. The folder that it is in must exist, be durable itself,
-// and be on the file system of the guarded folder. The file is a new one each time: it has the permissions perm exactly, without regard to the umask, and
-// the owner, links and attributes that new files get. A symbolic link that has the name is replaced.
+// the folder, neither by ".." nor by symbolic links, nor into ".fencedlock". A resource may have any number of files; a
+// file belongs to one resource, or it is not guarded. The folder that it is in must exist, be durable itself, and be on the
+// file system of the guarded folder. The file is a new one each time: it has the permissions perm exactly, without regard to
+// the umask, and the owner, links and attributes that new files get. A symbolic link that has the name is replaced.
 //
 // fn runs without the lock, however long it takes, and once. The token is looked at before, so that a writer that is
 // known to be late does not write much for nothing, and decided on afterwards, under the lock. fn does not keep w; when
