@@ -15,24 +15,57 @@ import (
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 )
 
-// Connections break all the time, in the middle of whatever is under way. Each outcome must be true at the end, and no write
-// be done twice.
+// Connections break again and again, in the middle of whatever is under way.
 func TestOutcomesAreTrueThoughConnectionsBreak(t *testing.T) {
-	p := prefix(t)
 	proxy := etcdtest.StartProxy(t, cluster.Endpoints()[0])
-	const holders, writes = 3, 25
+	clients := []*clientv3.Client{cluster.Client(t, etcdtest.Via(proxy)), cluster.Client(t, etcdtest.Via(proxy))}
+	outcomesAreTrue(t, direct, clients, func(done <-chan struct{}) {
+		tick := time.NewTicker(7 * time.Millisecond)
+		defer tick.Stop()
+		for range 100 {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				proxy.Cut()
+			}
+		}
+	})
+}
+
+// The leader dies while writes are under way, and another one is elected.
+func TestOutcomesAreTrueThoughTheLeaderDies(t *testing.T) {
+	t.Parallel()
+	own := etcdtest.Start(t, &etcdtest.Options{Members: 3})
+	client := own.Client(t)
+	outcomesAreTrue(t, client, []*clientv3.Client{client, own.Client(t)}, func(<-chan struct{}) {
+		for wrote := false; !wrote; { // in the middle of it
+			resp, err := client.Get(t.Context(), "/"+t.Name()+"/data/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			wrote = err != nil || resp.Count > 10
+		}
+		if leader, err := own.WaitLeader(t.Context()); err != nil {
+			t.Error(err)
+		} else {
+			own.Member(leader).Stop()
+		}
+	})
+}
+
+// outcomesAreTrue writes through each client and disturbs. Each outcome must be true at the end, and no write be done twice.
+func outcomesAreTrue(t *testing.T, sure *clientv3.Client, clients []*clientv3.Client, disturb func(done <-chan struct{})) {
+	p := "/" + t.Name() + "/"
+	const writes = 30
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	outcomes := make(map[string]error)
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for h := range holders {
-		client := cluster.Client(t, etcdtest.Via(proxy))
+	var writers, disturber sync.WaitGroup
+	for c, client := range clients {
 		g := newGuardWith(t, client, etcdguard.Options{Prefix: p + "marks/"})
-		wg.Go(func() {
+		writers.Go(func() {
 			for i := range writes {
-				key := fmt.Sprintf("%sdata/%d-%d", p, h, i)
-				ctx, cancel := context.WithTimeout(t.Context(), patient)
+				key := fmt.Sprintf("%sdata/%d-%d", p, c, i)
 				err := g.Do(ctx, "r", 5, clientv3.OpPut(key, "x"))
-				cancel()
 				mu.Lock()
 				outcomes[key] = err
 				mu.Unlock()
@@ -40,46 +73,42 @@ func TestOutcomesAreTrueThoughConnectionsBreak(t *testing.T) {
 		})
 	}
 	done := make(chan struct{})
-	var cutting sync.WaitGroup
-	cuts := 0
-	cutting.Go(func() {
-		for tick := time.NewTicker(7 * time.Millisecond); ; cuts++ {
-			select {
-			case <-done:
-				tick.Stop()
-				return
-			case <-tick.C:
-				proxy.Cut()
-			}
-		}
-	})
-	wg.Wait()
+	disturber.Go(func() { disturb(done) })
+	writers.Wait()
 	close(done)
-	cutting.Wait()
+	disturber.Wait()
 
-	if err := newGuard(t, direct, p).Seal(t.Context(), "r", 5); err != nil { // what is found now is final
+	if err := newGuard(t, sure, p).Seal(ctx, "r", 5); err != nil { // what is found now is final
 		t.Fatal(err)
+	}
+	resp, err := sure.Get(ctx, p+"data/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	puts := make(map[string]int64)
+	for _, kv := range resp.Kvs {
+		puts[string(kv.Key)] = kv.Version
 	}
 	counts := make(map[string]int)
 	for key, err := range outcomes {
-		there := get(t, key).version
+		n := puts[key]
 		switch {
 		case errors.Is(err, guard.ErrStale):
 			t.Errorf("%s: %v; nobody has a higher token", key, err)
 		case errors.Is(err, guard.ErrUnknown):
 			counts["unknown"]++
-			if there > 1 {
-				t.Errorf("%s was put %d times", key, there)
+			if n > 1 {
+				t.Errorf("%s was put %d times", key, n)
 			}
-		case err == nil && there != 1, err != nil && there != 0:
-			t.Errorf("%s: Do = %v, and it was put %d times", key, err, there)
+		case err == nil && n != 1, err != nil && n != 0:
+			t.Errorf("%s: Do = %v, and it was put %d times", key, err, n)
 		case err == nil:
 			counts["applied"]++
 		default:
 			counts["refused"]++
 		}
 	}
-	t.Logf("%d cuts: %v", cuts, counts)
+	t.Log(counts)
 	if counts["applied"] == 0 {
 		t.Error("nothing was applied")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -154,12 +155,17 @@ func TestWaitForTheTurnEndsWithTheContext(t *testing.T) {
 	<-stopped.Reached()
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	waiting := make(chan error)
+	waiting := make(chan error, 1)
 	go func() { waiting <- g.Do(ctx, "r", 5, clientv3.OpPut(p+"data", "second")) }()
 	mustDo(t, g, "another resource", 5)
 	cancel(why)
-	if err := <-waiting; !errors.Is(err, why) || errors.Is(err, guard.ErrUnknown) {
-		t.Errorf("Do that waited = %v; want the cause, and not ErrUnknown", err)
+	select {
+	case err := <-waiting:
+		if !errors.Is(err, why) || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("Do that waited = %v; want the cause, and not ErrUnknown", err)
+		}
+	case <-time.After(patient):
+		t.Error("Do waits on though its context has ended")
 	}
 	_ = stopped.Release()
 	if err := <-done; err != nil {

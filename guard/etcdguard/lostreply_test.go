@@ -156,6 +156,31 @@ func TestFateThatTheMarkHasForgottenIsUnknown(t *testing.T) {
 	}
 }
 
+// Nobody deletes marks. Where somebody does, at least nothing is guessed from what was written since.
+func TestFateIsUnknownWhenTheMarkWasDeletedMeanwhile(t *testing.T) {
+	for writes := range 4 {
+		t.Run(fmt.Sprint(writes, " writes since"), func(t *testing.T) {
+			p := prefix(t)
+			faults, client := faulty(t)
+			g := newGuard(t, client, p)
+			mustDo(t, g, "r", 5)
+			afterApplying(faults, codes.Unavailable, func() {
+				if _, err := direct.Delete(t.Context(), p+"marks/r"); err != nil {
+					t.Error(err)
+				}
+				for range writes {
+					mustDo(t, newGuard(t, direct, p), "r", 5)
+				}
+			})
+			if err := g.Do(t.Context(), "r", 5, clientv3.OpPut(p+"data", "mine")); !errors.Is(err, guard.ErrUnknown) {
+				t.Errorf("Do = %v; want ErrUnknown", err)
+			}
+			expect(t, p+"data", "mine", 1)
+			mustDo(t, g, "r", 5) // it goes on from what is there
+		})
+	}
+}
+
 // Many writes of few Guards are no reason not to know.
 func TestFateIsKnownThoughOneOtherGuardHasWrittenOften(t *testing.T) {
 	p := prefix(t)
@@ -172,6 +197,18 @@ func TestFateIsKnownThoughOneOtherGuardHasWrittenOften(t *testing.T) {
 	if err := g.Do(t.Context(), "r", 5); !errors.Is(err, guard.ErrStale) {
 		t.Errorf("Do = %v; want ErrStale", err)
 	}
+}
+
+// A new holder's token is proof enough: had its write been applied, the mark would be as high.
+func TestNewHolderIsNotHeldUpByAllTheWritesItMissed(t *testing.T) {
+	p := prefix(t)
+	g := newGuard(t, direct, p)
+	mustDo(t, g, "r", 5)
+	for i := range 20 {
+		mustDo(t, newGuard(t, direct, p), "r", guard.Token(6+i))
+	}
+	mustDo(t, g, "r", 30, clientv3.OpPut(p+"data", "mine"))
+	expect(t, p+"data", "mine", 1)
 }
 
 // The request arrives after its repetition was applied, or after a newer holder's write.
