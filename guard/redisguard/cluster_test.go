@@ -161,11 +161,13 @@ func testMovingSlot(t *testing.T, c *redistest.Cluster) {
 }
 
 func testClusterEviction(t *testing.T, c *redistest.Cluster) {
-	last := c.Servers[2].Client(t)
-	config("maxmemory-policy", "allkeys-lru")(t, last)
-	defer config("maxmemory-policy", "noeviction")(t, last)
-	_, err := redisguard.New(t.Context(), c.Client(t), nil)
-	if err == nil || !strings.Contains(err.Error(), "allkeys-lru") || !strings.Contains(err.Error(), c.Servers[2].Addr()) {
-		t.Errorf("New = %v; want the policy and the server named", err)
+	for _, bad := range c.Servers {
+		config("maxmemory-policy", "allkeys-lru")(t, bad.Client(t))
+		_, err := redisguard.New(t.Context(), c.Client(t), nil)
+		if err == nil || !strings.Contains(err.Error(), "allkeys-lru") || !strings.Contains(err.Error(), bad.Addr()) {
+			t.Errorf("New = %v; want the policy and the server named", err)
+		}
+		config("maxmemory-policy", "noeviction")(t, bad.Client(t))
 	}
+	newGuard(t, c.Client(t), nil)
 }

@@ -88,8 +88,8 @@ func TestRepeatedRequestWaitsForReplicasToo(t *testing.T) {
 	through := redis.NewClient(&redis.Options{Addr: proxy.Addr})
 	defer through.Close()
 	g := newGuard(t, through, o)
-	accepted(t, "Set", newGuard(t, primary.Client(t), nil).Set(t.Context(), "r", 5, "a", 0))
-	cutOff(t, replica)
+	accepted(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	replica.Pause(t) // connected, and behind
 	proxy.Fail(redistest.LoseReply)
 	err := g.Set(t.Context(), "r", 6, "b", 0)
 	var few *redisguard.NotReplicatedError

@@ -30,7 +30,10 @@
 // applied later, but never after a later Set, Del, Run or Seal of this Guard on that resource has been. So the way to
 // find out is to Seal again with the same token, and then to read: what is read stays.
 //
-// Tested on Redis 7.0. It needs scripts, and of the server's rights EVAL, EVALSHA, GET, SET and DEL on the keys of the
+// Get, Highest and all writes are answered by servers that take writes, so they fail while a primary refuses them, for
+// example for want of memory or of replicas.
+//
+// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA, GET, SET and DEL on the keys of the
 // prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake and may be refused.
 package redisguard
 

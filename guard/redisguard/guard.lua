@@ -11,6 +11,7 @@
 -- of this token that must not be carried out any more, and how the last operation ended:
 --   'd' done, 'r' its packed reply, 'e' the error it returned, 'f' why it broke off, 'n' why its only command was refused;
 --   nothing while it runs.
+-- What is closed grows with lost replies only, and a higher token empties it.
 --
 -- The answer is 'ran', or a list: 'ran' and the reply, 'error', 'failed' or 'not written' and the text of an error, 'not
 -- marked' and why the mark was neither read nor written, 'stale' and the mark, 'closed', or 'unreadable' and how the mark

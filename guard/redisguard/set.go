@@ -12,7 +12,8 @@ import (
 
 // Set makes value the value of resource, guarded by tok. ttl is its time to live, in whole milliseconds, rounded up; 0 is
 // for ever. It is the value's alone, the mark stays. value is a text, bytes, a number or whatever else go-redis writes as
-// one argument.
+// one argument. It passes through Lua, which copies it: up to some KiB nobody notices, at 64 KiB the call takes three times
+// as long as a plain SET.
 //
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: nothing was written;

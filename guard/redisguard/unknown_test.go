@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +31,8 @@ func startLossy(t *testing.T, o *redisguard.Options) *lossy {
 	t.Helper()
 	l := &lossy{server: redistest.Start(t)}
 	l.proxy = redistest.NewProxy(t, l.server.Addr())
-	l.client = redis.NewClient(&redis.Options{Addr: l.proxy.Addr, ContextTimeoutEnabled: true})
+	// The other tests speak the newer protocol.
+	l.client = redis.NewClient(&redis.Options{Addr: l.proxy.Addr, ContextTimeoutEnabled: true, Protocol: 2})
 	t.Cleanup(func() { _ = l.client.Close() })
 	l.g, l.through = newGuard(t, l.server.Client(t), nil), newGuard(t, l.client, o)
 	// Redis knows the scripts from here on, so that the first thing to be lost is no NOSCRIPT.
@@ -159,96 +159,6 @@ func TestRefusalAfterALostReplyIsUnknown(t *testing.T) {
 			holds(t, l.g, "r", "next", 6)
 		})
 	}
-}
-
-// A request that was given up can still arrive: the network or a server that stood still had it.
-// https://github.com/redis/hiredis/issues/749, https://github.com/redisson/redisson/issues/1129
-func TestLateRequestNeverLandsAfterALaterOperation(t *testing.T) {
-	cut := errors.New("cut")
-	for name, later := range map[string]func(t *testing.T, l *lossy){
-		"Set":  func(t *testing.T, l *lossy) { accepted(t, "Set", l.through.Set(t.Context(), "r", 5, "b", 0)) },
-		"Seal": func(t *testing.T, l *lossy) { accepted(t, "Seal", l.through.Seal(t.Context(), "r", 5)) },
-		"Run": func(t *testing.T, l *lossy) {
-			accepted(t, "Run", l.through.Run(t.Context(), "r", 5, count, []string{l.g.Key("r", "m")}).Err())
-		},
-		"Del, higher token": func(t *testing.T, l *lossy) { accepted(t, "Del", l.through.Del(t.Context(), "r", 6)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := startLossy(t, nil)
-			key := []string{l.g.Key("r", "n")}
-			accepted(t, "Seal", l.g.Seal(t.Context(), "r", 5))
-			l.client.AddHook(&beforeScript{call: func(n int) error {
-				if n > 1 && n <= 4 {
-					return cut
-				}
-				return nil
-			}})
-			hit := l.proxy.Fail(redistest.DelayRequest)
-			err := l.through.Run(t.Context(), "r", 5, count, key).Err()
-			unknown(t, "Run without an answer", err)
-			if !errors.Is(err, cut) || !strings.Contains(err.Error(), "may still arrive") {
-				t.Errorf("Run = %v; want all that is known", err)
-			}
-			<-hit
-			later(t, l)
-			arrive(t, l)
-			if n := counter(t, l, "r"); n != 0 {
-				t.Errorf("the late request was applied after the later %s", name)
-			}
-		})
-	}
-	t.Run("control", func(t *testing.T) {
-		l := startLossy(t, nil)
-		c := redis.NewClient(&redis.Options{Addr: l.proxy.Addr, MaxRetries: -1})
-		defer c.Close()
-		hit := l.proxy.Fail(redistest.DelayRequest)
-		put := redis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
-		if err := put.Eval(t.Context(), c, []string{"x"}, "first").Err(); err == nil {
-			t.Error("an answer came")
-		}
-		<-hit
-		accepted(t, "SET", put.Eval(t.Context(), c, []string{"x"}, "second").Err())
-		arrive(t, l)
-		if got := c.Get(t.Context(), "x").Val(); got != "first" {
-			t.Errorf("without the guard it is %q; the story needs the late one to win", got)
-		}
-	})
-}
-
-// arrive lets the delayed request go, and returns when the server has carried it out.
-func arrive(t *testing.T, l *lossy) {
-	t.Helper()
-	c := l.server.Client(t)
-	scripts := func() string {
-		var lines []string
-		for line := range strings.Lines(c.Info(t.Context(), "commandstats").Val()) {
-			if strings.HasPrefix(line, "cmdstat_eval") {
-				calls, _, _ := strings.Cut(line, ",")
-				lines = append(lines, calls)
-			}
-		}
-		return strings.Join(lines, " ")
-	}
-	before := scripts()
-	l.proxy.Release()
-	redistest.Eventually(t, "the late request has arrived", func() bool { return scripts() != before })
-}
-
-// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's nonce is another's.
-func TestLateDuplicateOfAnAppliedOperationIsNotAppliedAgain(t *testing.T) {
-	l := startLossy(t, nil)
-	key := []string{l.g.Key("r", "n")}
-	hit := l.proxy.Fail(redistest.DelayRequest)
-	if n, err := l.through.Run(t.Context(), "r", 5, count, key).Int(); n != 1 || err != nil {
-		t.Errorf("Run = %d, %v", n, err)
-	}
-	<-hit
-	accepted(t, "another operation", l.g.Set(t.Context(), "r", 5, "a", 0))
-	arrive(t, l)
-	if n := counter(t, l, "r"); n != 1 {
-		t.Errorf("the counter is %d; the late duplicate was applied", n)
-	}
-	holds(t, l.g, "r", "a", 5)
 }
 
 // go-redis repeats nothing in secret: the requests are those of the guard.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func (c *Cluster) settle(t testing.TB, n int) {
 	}
 }
 
-// StartReplica adds a replica of a primary, and returns it when it follows.
+// StartReplica adds a replica of a primary, and returns it when it follows and all primaries name it.
 func (c *Cluster) StartReplica(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	r := c.start(t)
@@ -93,6 +94,15 @@ func (c *Cluster) StartReplica(t testing.TB, primary *Server) *Server {
 	Eventually(t, "the replica follows", func() bool {
 		return infoHas(t.Context(), one, "replication", "master_link_status:up")
 	})
+	for _, s := range c.Servers {
+		primary := s.Client(t)
+		Eventually(t, "the primaries name the replica", func() bool {
+			all, err := primary.ClusterSlots(t.Context()).Result()
+			return err == nil && slices.ContainsFunc(all, func(s redis.ClusterSlot) bool {
+				return slices.ContainsFunc(s.Nodes, func(n redis.ClusterNode) bool { return n.Addr == r.Addr() })
+			})
+		})
+	}
 	return r
 }
 
