@@ -162,8 +162,8 @@ func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 				g := newGuard(t, b, opts)
 				refused := func(op string, err error) {
 					t.Helper()
-					if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) || !strings.Contains(err.Error(), `"doc"`) {
-						t.Errorf("%s, adopt %v, %s: %s = %v; want an error that names the object", codec, adopt, name, op, err)
+					if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) || !strings.Contains(err.Error(), `"doc"`) || !strings.Contains(err.Error(), "the stamp is damaged") {
+						t.Errorf("%s, adopt %v, %s: %s = %v; want an error that names the object and the damage", codec, adopt, name, op, err)
 					}
 				}
 				_, err := g.Highest(t.Context(), "doc")

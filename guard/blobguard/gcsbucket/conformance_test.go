@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -70,12 +71,13 @@ func (g *guards) read(ctx context.Context, resource string) (string, error) {
 }
 
 func TestGuardPassesTheSuite(t *testing.T) {
+	durable := sync.OnceValue(func() *gcstest.Server { return gcstest.Start(t, gcstest.Files) })
 	for _, codec := range codecs {
 		t.Run(codec.String(), func(t *testing.T) {
 			guardtest.Run(t, func(t *testing.T) guardtest.Store {
 				s := gcstest.Shared(t)
 				if strings.HasSuffix(t.Name(), "/Restart") {
-					s = gcstest.Start(t, gcstest.Files)
+					s = durable()
 				}
 				return store(t, s, codec)
 			})
