@@ -17,6 +17,7 @@ import (
 
 // One cluster for all of this, since it takes seconds to find together.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, durable...)
 	t.Run("keys", func(t *testing.T) { testClusterKeys(t, c) })
 	t.Run("scripts", func(t *testing.T) { testClusterScripts(t, c) })
