@@ -95,7 +95,8 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, stamp 
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The answer to a second request says nothing about the first.
+	// The answer to a second request says nothing about the first. Without a buffer the client has nothing to send again
+	// today; the policy says that it must not.
 	o := b.client.Bucket(b.name).Object(key).If(only).Retryer(storage.WithPolicy(storage.RetryNever))
 	w := o.NewWriter(ctx)
 	// One request, streamed. An upload in chunks has a request that opens it, and others, and its own retries of each.
