@@ -130,11 +130,13 @@ func (g *Guard) key(resource string) (string, error) {
 	}
 	whole := g.opts.Prefix + key
 	if key == "" || len(whole) > maxKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
-		return "", fmt.Errorf("blobguard: the key %.40q of %.40q is not valid UTF-8 of 1 to %d bytes without NUL, Options.Prefix included; give Options.Key", whole, resource, maxKey)
+		return "", fmt.Errorf("blobguard: the key %.40q of %.40q is not valid UTF-8 of 1 to %d bytes without NUL, Options.Prefix included; "+
+			"give Options.Key", whole, resource, maxKey)
 	}
 	for part := range strings.SplitSeq(whole, "/") {
 		if part == "" || part == "." || part == ".." {
-			return "", fmt.Errorf("blobguard: the key %.40q of %.40q has the part %q, which clients and servers may take for another key; give Options.Key", whole, resource, part)
+			return "", fmt.Errorf("blobguard: the key %.40q of %.40q has the part %q, which clients and servers may take for another key; "+
+				"give Options.Key", whole, resource, part)
 		}
 	}
 	return whole, nil
