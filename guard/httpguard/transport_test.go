@@ -80,7 +80,7 @@ func TestTheCallersRequestStaysAsItIs(t *testing.T) {
 		sent = r.Header
 		return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	})}
-	const lower = "fencing-token" // net/http would send it as it is, beside the other
+	lower := "fencing-token" // net/http would send it as it is, beside the other
 	for what, header := range map[string]http.Header{
 		"none":                    nil,
 		"another":                 {"X": {"y"}},
