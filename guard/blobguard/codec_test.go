@@ -217,3 +217,25 @@ func fuzz(t *testing.T, b *membucket.Bucket, codec blobguard.Codec, content stri
 	}
 	holds(t, newGuard(t, b, &blobguard.Options{Codec: codec}), "doc", content, 6)
 }
+
+// lastBreath fails with its last byte, when nothing can stop a request any more that has it.
+type lastBreath struct{ *strings.Reader }
+
+func (l lastBreath) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if err == nil && l.Len() == 0 {
+		err = errors.New("disk failure")
+	}
+	return n, err
+}
+
+func TestContentThatFailsWithItsLastByteIsWrittenAndNotCalledUnwritten(t *testing.T) {
+	s := membucket.New(true)
+	g, err := blobguard.New(t.Context(), s, &blobguard.Options{Codec: blobguard.Verbatim()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Put(t.Context(), "r", 5, lastBreath{strings.NewReader("all of it")}); err != nil {
+		t.Errorf("Put = %v", err)
+	}
+}

@@ -20,7 +20,8 @@
 // The condition is not waited for: of two writers that meet at one object, one is through, and the other looks again. One
 // resource is written by one goroutine of a holder at a time; within a Guard they wait for each other.
 //
-// Buckets: s3bucket for Amazon S3 and what speaks its protocol; [Bucket] is the interface for your own.
+// Buckets: s3bucket for Amazon S3 and what speaks its protocol, gcsbucket for Google Cloud Storage and azbucket for Azure Blob
+// Storage, the last two in modules of their own; [Bucket] is the interface for your own.
 package blobguard
 
 import (
