@@ -4,7 +4,7 @@
  *
  * By hand, in this folder; any other set of switches works in the same way:
  *
- *	spin -DNO_DATA -DTRY -DWILD=1 -a lock.pml && cc -w -O2 -DSAFETY -o pan pan.c && ./pan -m2000000
+ *	spin -DNO_DATA -DWILD=1 -a lock.pml && cc -w -O2 -DSAFETY -o pan pan.c && ./pan -m2000000
  *
  * and to read how things go wrong without the guard (the shortest run there is):
  *

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// Each run has all its states looked at. Faults of two sessions without bound are too many, so they hit one without
-// bound, and both within bounds.
+// Each search looks at all states there are. Those of two sessions with faults without bound are too many, so faults hit
+// one session without bound, and both within bounds.
 var searches = map[string]string{
-	"all faults of one session, with TryLock":   "-DNO_DATA -DTRY -DWILD=1",
-	"two faults of two sessions":                "-DNO_DATA -DFAULTS=2",
+	"all faults of one session":                 "-DNO_DATA -DWILD=1",
+	"two faults of two sessions, with TryLock":  "-DNO_DATA -DTRY -DFAULTS=2",
 	"one fault of three sessions":               "-DNO_DATA -DFAULTS=1 -DSESSIONS=3",
 	"one of three sessions ends":                "-DNO_DATA -DCALM -DWILD=1 -DSESSIONS=3",
 	"guarded writes, one of two sessions ends":  "-DCALM -DWILD=1",
@@ -66,7 +66,7 @@ func reachable(t *testing.T) (names []string) {
 			names = append(names, found[1])
 		}
 	}
-	if len(names) < 13 {
+	if len(names) < 14 {
 		t.Fatalf("only %v", names)
 	}
 	return names
@@ -87,7 +87,7 @@ func mustBeClean(t *testing.T, r result, checked string) {
 
 // optimize returns the flag with which compiling and searching take the least time together.
 func optimize(switches string) string {
-	if strings.Contains(switches, "WILD=1") && strings.Contains(switches, "TRY") || strings.Contains(switches, "SERVED") {
+	if switches == "-DNO_DATA -DWILD=1" || strings.Contains(switches, "TRY") || strings.Contains(switches, "SERVED") {
 		return "-O1"
 	}
 	return "-O0"

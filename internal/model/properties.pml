@@ -38,6 +38,7 @@ ltl served { [] (wants[0] -> <> !wants[0]) }
  *	putRefused    a put was refused because the epoch key had moved
  *	swept         the sweeper deleted a key that nobody wanted
  *	spared        the sweeper came to a key whose acquisition lives
+ *	leftoverPut   an acquisition found a leftover under its key's name
  *	leftoverWait  an acquisition found a leftover of its session ahead
  *	secondName    an acquisition used the second name
  *	refused       the guard refused a write

@@ -118,7 +118,7 @@ refusedPut: /* the rest of retryPut: Find, then LearnEpoch, look or remove */
 	:: atomic { mod(own[s]) == 0 && !leased[s] -> giveUp(s); goto idle }
 	:: atomic { mod(own[s]) != 0 && owned[own[s]] -> fits[s] = false; rev(s) = mod(own[s]); readAhead(s, own[s]); live(s);
 		REACHED(foundOwn); tell("session %d finds its own nonce, revision %d\n", s, rev(s)); goto wait }
-	:: atomic { mod(own[s]) != 0 && !owned[own[s]] -> fits[s] = false; /* no run comes here: a name is used again when it is surely free */
+	:: atomic { mod(own[s]) != 0 && !owned[own[s]] -> REACHED(leftoverPut); fits[s] = false;
 		ahead(s) = mod(own[s]); aheadKey[s] = own[s]; goto remove }
 	fi;
 
@@ -217,14 +217,14 @@ unlock: /* Held.release: looks at the clock, then deletes; the reply of the writ
 	:: atomic { LOSE(s) -> FAULT; deleteIf(own[s], rev(s)); abandon(s); goto idle }
 	:: atomic { LOSE(s) -> FAULT; tell("session %d does not know whether it released the lock\n", s, 0); abandon(s); goto idle }
 	fi;
-released: /* A put may be late, and the sweeper may have looked when this acquisition still lived. */
+released: /* A put may be late, and the sweeper may have looked when this acquisition still lived: it looks again. */
 	atomic {
 #ifndef LEAVE
-		abandon(s);
+		suspect[own[s]] = suspect[own[s]] | SUSPECT | LATE;
 #else
-		tell("session %d forgets its acquisition\n", s, 0); leave(s);
+		tell("session %d forgets its acquisition\n", s, 0);
 #endif
-		goto idle };
+		leave(s); goto idle };
 
 end_rest:
 	false
