@@ -52,7 +52,7 @@ type Options struct {
 	// Key gives the key of a resource's object, behind Prefix; default is the resource's name itself. Two resources must never
 	// have the same key, and one resource never two: so it depends on its argument alone. Keys are at most 900 bytes with
 	// the prefix, valid UTF-8 without NUL; keys with empty parts, "." or ".." between slashes are refused, since clients, proxies
-	// and servers take them for others. So is the name of a lock that begins with "/". This one suits every name:
+	// and servers take them for others. So a name like "/jobs/report" needs a Key; this one suits every name:
 	//
 	//	Key: func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) },
 	Key func(resource string) string

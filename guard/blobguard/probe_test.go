@@ -151,6 +151,17 @@ func TestStoreWithOtherFaultsIsRefused(t *testing.T) {
 	}
 }
 
+// gone answers reads only.
+type gone struct{ *membucket.Bucket }
+
+var errGone = errors.New("connection lost")
+
+func (gone) Put(context.Context, string, io.ReadSeeker, blobguard.Version) (blobguard.Version, error) {
+	return "", errGone
+}
+
+func (gone) Delete(context.Context, string) error { return errGone }
+
 // lax ignores If-Match at times.
 type lax struct {
 	*membucket.Bucket
@@ -188,6 +199,12 @@ func TestBucketThatCannotBeUsedIsNamedInShort(t *testing.T) {
 	}
 	if log := proxy.Requests(); len(log) != 1 {
 		t.Errorf("it took %d requests; want the read alone, since there is nothing to remove", len(log))
+	}
+
+	// It goes away after the first read, so nothing can be removed either.
+	_, err = blobguard.New(t.Context(), gone{membucket.New(false)}, nil)
+	if err == nil || strings.Count(err.Error(), errGone.Error()) != 1 || !strings.Contains(err.Error(), "may be left at \"fencedlock-probe-") {
+		t.Errorf("New = %v; want the cause once, and what may be left", err)
 	}
 
 	// A client that may read and not write, and an address where nobody is.
