@@ -66,8 +66,9 @@ const (
 )
 
 // Guard guards the data of one etcd cluster by the marks under one prefix. It is safe for concurrent use. [New] makes one;
-// the methods of a zero or nil Guard return an error. Make one for a program and keep it: it remembers the marks of up to about a thousand resources,
-// so that a write takes one round trip, and two when it has not seen the resource in the last ten seconds.
+// the methods of a zero or nil Guard return an error. Make one for a program and keep it: it remembers the marks of up to
+// about a thousand resources, so that a write takes one round trip, and two when it has not seen the resource in the last
+// ten seconds.
 type Guard struct {
 	kv       clientv3.KV
 	opts     Options

@@ -72,9 +72,9 @@ type Guard struct {
 
 var _ guard.Sealer = (*Guard)(nil)
 
-// New returns a guard for the files in dir, which must exist and be named: "" is refused, "." is the current folder. It makes the folder of marks there if it is missing, and
-// removes what writers that were killed have left in it; what others are writing at the moment stays. nil Options are the
-// defaults.
+// New returns a guard for the files in dir, which must exist and be named: "" is refused, "." is the current folder. It
+// makes the folder of marks there if it is missing, and removes what writers that were killed have left in it; what others
+// are writing at the moment stays. nil Options are the defaults.
 //
 // It refuses a dir on a network or FUSE file system, see [Options].AllowNetworkFS, and systems other than Linux and macOS.
 func New(dir string, o *Options) (*Guard, error) {

@@ -67,8 +67,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
-// a zero or nil Guard return an error.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods
+// of a zero or nil Guard return an error.
 type Guard struct {
 	pool   *pgxpool.Pool
 	table  sqlmark.Table
