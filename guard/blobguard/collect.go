@@ -69,5 +69,6 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 func tokenOf(name string) (guard.Token, bool) {
 	tok, n, _ := strings.Cut(name, "-")
 	t, err := guard.ParseToken(tok)
-	return t, err == nil && len(n) == 2*len(nonce{})
+	_, ok := parseNonce(n)
+	return t, err == nil && ok
 }

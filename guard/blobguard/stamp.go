@@ -32,6 +32,14 @@ func newNonce() nonce {
 
 func (n nonce) String() string { return hex.EncodeToString(n[:]) }
 
+// parseNonce reads what String writes and nothing else.
+func parseNonce(text string) (n nonce, ok bool) {
+	b, err := hex.DecodeString(text)
+	ok = err == nil && len(b) == len(n)
+	copy(n[:], b)
+	return n, ok && n.String() == text // upper case
+}
+
 // The text form is "fencedlock 1 <token> <codec> <content|deleted> <nonce> <nonce of the content>": printable, without quotes
 // or backslashes, so that it fits a comment, a JSON string and a header. 1 is its version.
 const (
@@ -84,13 +92,12 @@ func parseStamp(text string) (stamp, error) {
 	}
 	s.deleted = f[3] == "deleted"
 	for i, n := range []*nonce{&s.nonce, &s.content} {
-		if b, err := hex.DecodeString(f[4+i]); err != nil || len(b) != len(n) {
+		var ok bool
+		if *n, ok = parseNonce(f[4+i]); !ok {
 			return fail("no nonce")
-		} else {
-			copy(n[:], b)
 		}
 	}
-	if s.String() != text { // upper case
+	if s.String() != text {
 		return fail("not the form that it is written in")
 	}
 	return s, nil
