@@ -40,8 +40,8 @@ func FuzzQueuesNeverMeet(f *testing.F) {
 				t.Errorf("%q became the queue %q, and that %q, %v", x.name, x.queue, back, err)
 			}
 		}
-		if strings.Contains(r1, "#") {
-			t.Errorf("%q is the resource %q, which looks like a permit's", name1, r1)
+		if strings.Contains(r1, "#") || strings.Contains(q1[len(ns1):], "#") {
+			t.Errorf("%q has the resource %q and the queue %q, which look like a permit's", name1, r1, q1)
 		}
 		if (r1 == r2) != (name1 == name2) {
 			t.Errorf("%q and %q are the resources %q and %q", name1, name2, r1, r2)

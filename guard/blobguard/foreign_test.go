@@ -5,6 +5,7 @@ package blobguard_test
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,6 +23,10 @@ func FuzzForeignObject(f *testing.F) {
 		f.Add(object, "")
 		f.Add(object, aStamp)
 	}
+	far := strings.Repeat("x", 3000)
+	for _, object := range []string{far + aStamp + far, far + "\n# " + aStamp + "\n" + far, `{"a":"` + far + `","_fence":"` + aStamp + `","b":"` + far + `"}`} {
+		f.Add(object, "")
+	}
 	f.Add("a", "fencedlock 1 9223372036854775807"+aStamp[15:])
 	f.Add("", strings.Replace(aStamp, "content", "deleted", 1))
 	b := membucket.New(true)
@@ -33,6 +38,8 @@ func FuzzForeignObject(f *testing.F) {
 		}
 	})
 }
+
+var stampLike = regexp.MustCompile(`fencedlock [0-9]+ [0-9]`)
 
 func foreign(t *testing.T, b *membucket.Bucket, codec blobguard.Codec, adopt bool, object, beside string) {
 	plant := func() {
@@ -65,6 +72,9 @@ func foreign(t *testing.T, b *membucket.Bucket, codec blobguard.Codec, adopt boo
 	}
 	if high < 0 || high == 0 && !adopt {
 		t.Errorf("%s: %q beside %q: Highest = %d", codec, object, beside, int64(high))
+	}
+	if high == 0 && stampLike.MatchString(object) {
+		t.Errorf("%s: %q is taken for one that was never marked", codec, object)
 	}
 	if high > 1 {
 		if err := put(t, g, "doc", high-1, "{}"); !errors.Is(err, guard.ErrStale) {

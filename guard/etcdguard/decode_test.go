@@ -15,7 +15,8 @@ func FuzzDecodeMark(f *testing.F) {
 	}
 	for _, s := range []string{good, good[1:], good + good, "", "null", "7", "{}", `{"v":1}`, `{"v":2,"token":"7"}`, `{"v":1,"token":7}`, `{"v":1,"token":"0"}`,
 		`{"v":1,"token":"-7"}`, `{"v":1,"token":"9223372036854775808"}`, `{"v":1,"token":"7","token":null}`, `{"v":1,"token":"7","last":["A-B","A-C"]}`,
-		`{"v":1,"token":"7","last":["A-B-C"]}`, `{"v":1,"token":"7","last":["` + "\xff" + `-B"]}`, `{"v":1,"token":"7","last":[null]}`} {
+		`{"v":1,"token":"7","last":["A-B-C"]}`, `{"v":1,"token":"7","last":["` + "\xff" + `-B"]}`, `{"v":1,"token":"7","last":[null]}`, `{"v":1,"token":"7","last":["-B"]}`,
+		`{"v":1,"token":"7","last":["A-"]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
