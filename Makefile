@@ -10,7 +10,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages to test; some of one module: make test PKG=./lock/... MODULES=.
 PKG := ./...
 
-.PHONY: setup test fuzz lint fmt tidy bench modules
+.PHONY: setup test fuzz lint fmt tidy bench soak modules
 
 setup: ## say which servers the tests need and, on Debian as root, install them
 	scripts/setup
@@ -37,6 +37,10 @@ tidy:
 bench: ## benchmarks beside the code, then the comparison with etcd's own mutex: make bench BENCH='-short -dir /dev/shm'
 	go test -run '^$$' -bench . -benchmem ./guard/...
 	cd integration/bench; go run . $(BENCH)
+
+soak: ## the long forms of tests that are short in CI: 15 s of late writers at an S3 server, objects of 1 GiB in little memory
+	scripts/setup
+	FENCEDLOCK_SOAK=1 FENCEDLOCK_REQUIRE_SERVERS=1 go test -count=1 -v -timeout 20m -run 'TestStress|TestLargeObjects' ./guard/blobguard/
 
 modules: ## print the list
 	@printf '%s\n' $(MODULES)

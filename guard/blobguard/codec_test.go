@@ -5,6 +5,7 @@ package blobguard_test
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 )
 
-const aStamp = "fencedlock 1 99 content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef"
+const aStamp = "fencedlock 1 99 comment content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef"
 
 // texts are contents that are cut at a wrong place by those who look for the stamp carelessly.
 var texts = []string{
@@ -59,7 +60,7 @@ func TestOtherProgramsCanUseTheObject(t *testing.T) {
 	open := func(c blobguard.Codec) *blobguard.Guard { return newGuard(t, b, &blobguard.Options{Codec: c}) }
 
 	mustPut(t, open(blobguard.Comment("# ")), "conf", 5, "port = 80\n")
-	if got := raw(t, b, "conf"); !strings.HasPrefix(got, "port = 80\n\n# fencedlock 1 5 content ") || !strings.HasSuffix(got, "\n") || strings.Count(got, "\n") != 3 {
+	if got := raw(t, b, "conf"); !strings.HasPrefix(got, "port = 80\n\n# fencedlock 1 5 comment content ") || !strings.HasSuffix(got, "\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a text is %q", got)
 	}
 
@@ -69,14 +70,14 @@ func TestOtherProgramsCanUseTheObject(t *testing.T) {
 		Fence   string `json:"_fence"`
 		Balance int    `json:"balance"`
 	}
-	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 90 || !strings.HasPrefix(doc.Fence, "fencedlock 1 5 content ") {
+	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 90 || !strings.HasPrefix(doc.Fence, "fencedlock 1 5 json content ") {
 		t.Errorf("a document is %+v, %v", doc, err)
 	}
 	if err := g.Delete(t.Context(), "json", 6); err != nil {
 		t.Fatal(err)
 	}
 	doc.Balance = 0
-	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 0 || !strings.HasPrefix(doc.Fence, "fencedlock 1 6 deleted ") {
+	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 0 || !strings.HasPrefix(doc.Fence, "fencedlock 1 6 json deleted ") {
 		t.Errorf("a deleted document is %+v, %v", doc, err)
 	}
 
@@ -116,6 +117,8 @@ func TestJSONRefusesWhatIsNoObjectOfItsOwn(t *testing.T) {
 	}
 }
 
+var noCodec = regexp.MustCompile("fencedlock 1 5 [a-z]+ content ")
+
 // A stamp that is there and cannot be read is an error, and not a mark of zero, under which everybody could write.
 func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
@@ -134,6 +137,8 @@ func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 				},
 				"no token":          func(s string) string { return strings.Replace(s, "fencedlock 1 5 ", "fencedlock 1 ", 1) },
 				"another version":   func(s string) string { return strings.Replace(s, "fencedlock 1 ", "fencedlock 2 ", 1) },
+				"another codec":     func(s string) string { return strings.Replace(s, " content ", "s content ", 1) },
+				"no codec":          func(s string) string { return noCodec.ReplaceAllString(s, "fencedlock 1 5 content ") },
 				"another state":     func(s string) string { return strings.Replace(s, " content ", " Content ", 1) },
 				"short":             func(s string) string { i := strings.Index(s, " content "); return s[:i+30] + s[i+31:] },
 				"a blank more":      func(s string) string { return strings.Replace(s, " content ", "  content ", 1) },
@@ -216,4 +221,26 @@ func fuzz(t *testing.T, b *membucket.Bucket, codec blobguard.Codec, content stri
 		t.Fatal(err)
 	}
 	holds(t, newGuard(t, b, &blobguard.Options{Codec: codec}), "doc", content, 6)
+}
+
+// lastBreath fails with its last byte, when nothing can stop a request any more that has it.
+type lastBreath struct{ *strings.Reader }
+
+func (l lastBreath) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if err == nil && l.Len() == 0 {
+		err = errors.New("disk failure")
+	}
+	return n, err
+}
+
+func TestContentThatFailsWithItsLastByteIsWrittenAndNotCalledUnwritten(t *testing.T) {
+	s := membucket.New(true)
+	g, err := blobguard.New(t.Context(), s, &blobguard.Options{Codec: blobguard.Verbatim()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Put(t.Context(), "r", 5, lastBreath{strings.NewReader("all of it")}); err != nil {
+		t.Errorf("Put = %v", err)
+	}
 }

@@ -17,18 +17,20 @@ import (
 // Any program may leave any object at a guarded key, with anything beside it. It has a mark that is kept, or it is an error
 // and stays as it is; what is written under a mark that was read comes back.
 func FuzzForeignObject(f *testing.F) {
-	for _, object := range []string{"", "a", "\n# " + aStamp + "\n", "a\n# " + aStamp + "\n", "\n# " + aStamp, "\n# fencedlock 2 9\n", "\n# fencedlock 1 0" + aStamp[15:] + "\n",
-		`{"_fence":"` + aStamp + `"}`, `{"_fence":"` + aStamp + `","a":1}`, `{"_fence":"` + aStamp + `" ,"a":1}`, `{"_fence":"` + aStamp, `{"_fence":"` + aStamp + `"`,
-		`{"_fence":"` + aStamp + `",`, ` {"_fence":"` + aStamp + `","data":"doc.data/x","size":1}`, `{"_fence":"` + aStamp + `","data":"x","size":-1}`, `{"_fence":"fencedlock `} {
-		f.Add(object, "")
-		f.Add(object, aStamp)
-	}
 	far := strings.Repeat("x", 3000)
-	for _, object := range []string{far + aStamp + far, far + "\n# " + aStamp + "\n" + far, `{"a":"` + far + `","_fence":"` + aStamp + `","b":"` + far + `"}`} {
-		f.Add(object, "")
+	for _, codec := range []string{"comment", "json", "pointer", "verbatim"} {
+		stamp := strings.Replace(aStamp, "comment", codec, 1)
+		after99 := stamp[len("fencedlock 1 99"):]
+		for _, object := range []string{"", "a", "\n# " + stamp + "\n", "a\n# " + stamp + "\n", "\n# " + stamp, "\n# fencedlock 2 9\n", "\n# fencedlock 1 0" + after99 + "\n",
+			`{"_fence":"` + stamp + `"}`, `{"_fence":"` + stamp + `","a":1}`, `{"_fence":"` + stamp + `" ,"a":1}`, `{"_fence":"` + stamp, `{"_fence":"` + stamp + `"`,
+			`{"_fence":"` + stamp + `",`, ` {"_fence":"` + stamp + `","data":"doc.data/x","size":1}`, `{"_fence":"` + stamp + `","data":"x","size":-1}`, `{"_fence":"fencedlock `,
+			far + stamp + far, far + "\n# " + stamp + "\n" + far, `{"a":"` + far + `","_fence":"` + stamp + `","b":"` + far + `"}`} {
+			f.Add(object, "")
+			f.Add(object, stamp)
+		}
+		f.Add("a", "fencedlock 1 9223372036854775807"+after99)
+		f.Add("", strings.Replace(stamp, "content", "deleted", 1))
 	}
-	f.Add("a", "fencedlock 1 9223372036854775807"+aStamp[15:])
-	f.Add("", strings.Replace(aStamp, "content", "deleted", 1))
 	b := membucket.New(true)
 	f.Fuzz(func(t *testing.T, object, beside string) {
 		for _, codec := range []blobguard.Codec{blobguard.Comment("# "), blobguard.JSON(), blobguard.Pointer(), blobguard.Verbatim()} {

@@ -20,7 +20,8 @@
 // The condition is not waited for: of two writers that meet at one object, one is through, and the other looks again. One
 // resource is written by one goroutine of a holder at a time; within a Guard they wait for each other.
 //
-// Buckets: s3bucket for Amazon S3 and what speaks its protocol; [Bucket] is the interface for your own.
+// Buckets: s3bucket for Amazon S3 and what speaks its protocol, gcsbucket for Google Cloud Storage and azbucket for Azure Blob
+// Storage, the last two in modules of their own; [Bucket] is the interface for your own.
 package blobguard
 
 import (
@@ -51,7 +52,9 @@ type Options struct {
 	// Key gives the key of a resource's object, behind Prefix; default is the resource's name itself. Two resources must never
 	// have the same key, and one resource never two: so it depends on its argument alone. Keys are at most 900 bytes with
 	// the prefix, valid UTF-8 without NUL; keys with empty parts, "." or ".." between slashes are refused, since clients, proxies
-	// and servers take them for others.
+	// and servers take them for others. So is the name of a lock that begins with "/". This one suits every name:
+	//
+	//	Key: func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) },
 	Key func(resource string) string
 
 	// Adopt takes objects without a stamp for objects that were never marked, and the first write stamps them. It is for moving
@@ -68,7 +71,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the objects of one bucket. It is safe for concurrent use. [New] makes one; the zero Guard is of no use.
+// Guard guards the objects of one bucket. It is safe for concurrent use. [New] makes one; all that the zero Guard does is to
+// return errors.
 type Guard struct {
 	bucket Bucket
 	codec  codec
@@ -117,6 +121,14 @@ func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.bucket == nil {
+		return errors.New("blobguard: this Guard was not made by New")
+	}
+	return nil
 }
 
 // key returns where the resource's object is.

@@ -63,6 +63,9 @@ func (g *Guard) read(ctx context.Context, key string, atLeast int64) (record, er
 	r := record{version: o.Version, size: o.Size, window: w, whole: want == o.Size}
 	text := o.Stamp
 	if g.codec != (verbatim{}) {
+		if text != "" { // beside the content: only one codec has it there
+			return record{}, other(verbatim{}.name(), g.codec)
+		}
 		if text, r.layout, err = g.codec.find(w, o.Size); err != nil {
 			return record{}, err
 		}
@@ -70,7 +73,9 @@ func (g *Guard) read(ctx context.Context, key string, atLeast int64) (record, er
 	if text == "" {
 		return r, nil
 	}
-	r.stamp, err = parseStamp(text)
+	if r.stamp, err = parseStamp(text); err == nil && r.stamp.codec != g.codec.name() {
+		err = other(r.stamp.codec, g.codec)
+	}
 	r.stamped = err == nil
 	return r, err
 }
@@ -145,12 +150,15 @@ func (memory) Close() error { return nil }
 
 // certain tells an error about what was read from one about the reading.
 func certain(err error) bool {
-	return errors.Is(err, ErrMarkLost) || errors.Is(err, errDamaged) || errors.Is(err, errUnstamped)
+	return errors.Is(err, ErrMarkLost) || errors.Is(err, errDamaged) || errors.Is(err, errUnstamped) || errors.Is(err, errCodec)
 }
 
 // Highest implements [guard.Sealer]. It reads the stamp. Where this Guard has seen a higher mark before, the error wraps
 // [ErrMarkLost]; a stamp that cannot be read is an error, and so is an object without one, unless Options.Adopt is set.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	if err := g.made(); err != nil {
+		return 0, err
+	}
 	key, err := g.key(resource)
 	if err != nil {
 		return 0, err

@@ -33,6 +33,9 @@ import (
 // write or read, Put is one request; else a read of at most 1 KiB comes first. ctx governs the whole call; when it ends while
 // a write is under way, the error wraps guard.ErrUnknown.
 func (g *Guard) Put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) (err error) {
+	if err := g.made(); err != nil {
+		return err
+	}
 	defer func() { g.report(ctx, resource, tok, err) }()
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
@@ -70,6 +73,9 @@ func (g *Guard) place(content io.ReadSeeker) (draft, error) {
 // so that an earlier holder is refused as before. Errors are those of [Guard.Put]. Deleting what is not there is no error,
 // and raises the mark. With [Pointer] the data stays until [Guard.Collect].
 func (g *Guard) Delete(ctx context.Context, resource string, tok guard.Token) (err error) {
+	if err := g.made(); err != nil {
+		return err
+	}
 	defer func() { g.report(ctx, resource, tok, err) }()
 	_, err = g.write(ctx, resource, tok, edit{draft: func(context.Context, string, record, nonce) (draft, error) {
 		return g.tombstone()

@@ -110,7 +110,7 @@ func (w *writing) send(ctx context.Context, r *record) (again bool, err error) {
 	if err != nil {
 		return false, w.failed(err)
 	}
-	s := stamp{token: w.tok, deleted: d.deleted, nonce: w.nonce, content: w.nonce}
+	s := stamp{token: w.tok, codec: w.g.codec.name(), deleted: d.deleted, nonce: w.nonce, content: w.nonce}
 	if d.sealed {
 		s.content = r.stamp.content
 	}
@@ -186,6 +186,6 @@ func (w *writing) gaveUp() error {
 // unread is for a request of which nobody saw what became of it. A conflict alone does not say that it was not applied:
 // something on the way to the store may have sent it twice.
 func (w *writing) unread(err error) error {
-	return w.wrap(fmt.Errorf("%w: the answer was %w, and what has become of the write cannot be read: %w; look before you go on",
+	return w.wrap(fmt.Errorf("%w: the request ended with %w, and what has become of the write cannot be read: %w; look before you go on",
 		guard.ErrUnknown, w.last, err))
 }

@@ -2,6 +2,7 @@
 // it and writes, and a writer with a lower token is refused. It works over go-redis, with a single server, with Sentinel
 // and with a cluster.
 //
+//	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 //	g, err := redisguard.New(ctx, client, nil)
 //	err = g.Set(ctx, resource, tok, "value", 0)
 //	cmd := g.Run(ctx, resource, tok, script, []string{g.Key(resource, "stock")}, 1)
@@ -29,6 +30,12 @@
 // after, or when there is no answer at all. In the latter case the request may still be on its way. It can be
 // applied later, but never after a later Set, Del, Run or Seal of this Guard on that resource has been. So the way to
 // find out is to Seal again with the same token, and then to read: what is read stays.
+//
+// Set the client's ContextTimeoutEnabled, and give each call a deadline. Without it go-redis waits for a reply until its
+// ReadTimeout, 5 s unless you set it, whatever the context says: a call with a deadline of 300 ms takes these 5 s when Redis
+// does not answer. Even with it that wait is ended by a deadline only, not by a cancellation. [New] warns when it is off.
+//
+// The mark of a resource is at the key prefix{resource}#mark, beside the value at prefix{resource}, see [Guard.Key].
 //
 // Get, Highest and all writes are answered by servers that take writes, so they fail while a primary refuses them, for
 // example for want of memory or of replicas.
@@ -74,7 +81,7 @@ type Options struct {
 }
 
 // Guard guards the data of one Redis, which is a server, a group with Sentinel or a cluster. It is safe for concurrent
-// use. [New] makes one; the zero Guard is of no use.
+// use. [New] makes one; the methods of a zero or nil Guard return an error.
 type Guard struct {
 	client    redis.UniversalClient
 	server    *redis.Client        // nil for a cluster
@@ -92,7 +99,7 @@ var _ guard.Sealer = (*Guard)(nil)
 //
 // New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru,
 // allkeys-lfu, allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns
-// when there is no append-only file. What is configured later, and servers that are promoted later, it does not see: give
+// when there is no append-only file, and when the client's ContextTimeoutEnabled is off. What is configured later, and servers that are promoted later, it does not see: give
 // all of them the same configuration. ctx governs the asking.
 func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard, error) {
 	if o == nil {
@@ -120,6 +127,7 @@ func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard,
 	if err := g.inspect(ctx); err != nil {
 		return nil, err
 	}
+	g.warnUnbounded()
 	return g, nil
 }
 
@@ -146,9 +154,25 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.client == nil {
+		return errors.New("redisguard: this Guard was not made by New")
+	}
+	return nil
+}
+
+// check is the beginning of every write.
+func (g *Guard) check(resource string, tok guard.Token) error {
+	if err := g.made(); err != nil {
+		return err
+	}
+	return guard.Check(resource, tok, 0)
+}
+
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }

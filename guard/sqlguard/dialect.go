@@ -119,6 +119,8 @@ type dialect interface {
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool
+	// forbidden tells whether a statement was refused for want of a right.
+	forbidden(err error) bool
 	// leftTransaction tells from the error of a COMMIT or ROLLBACK that the transaction had ended before.
 	leftTransaction(err error) bool
 }

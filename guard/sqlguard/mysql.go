@@ -173,5 +173,10 @@ func (m mysql) rolledBack(err error) bool { return mysqlCode(err) == mysqlDeadlo
 
 func (m mysql) missingTable(err error) bool { return mysqlCode(err) == mysqlNoSuchTable }
 
+func (m mysql) forbidden(err error) bool {
+	code := mysqlCode(err)
+	return code == mysqlTableDenied || code == mysqlColumnDenied
+}
+
 // leftTransaction: ROLLBACK never fails for that, see ended.
 func (m mysql) leftTransaction(error) bool { return false }

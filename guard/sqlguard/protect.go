@@ -62,7 +62,10 @@ func (g *Guard) protection(ctx context.Context, verb, table, resource string, bl
 		if _, err := t.tx.ExecContext(ctx, p.ProtectWhat, string(quoted), resource); err != nil {
 			return g.explain(ctx, verb, err)
 		}
-		if _, err := t.tx.ExecContext(ctx, block(p.Postgres)); err != nil {
+		switch _, err := t.tx.ExecContext(ctx, block(p.Postgres)); {
+		case p.forbidden(err): // not a worker's rights are missing
+			return fmt.Errorf("sqlguard: %s %q: %w", verb, table, err)
+		case err != nil:
 			return g.explain(ctx, fmt.Sprintf("%s %q", verb, table), err)
 		}
 		return nil

@@ -46,7 +46,7 @@ type Bucket struct {
 var _ blobguard.StampBucket = (*Bucket)(nil)
 
 // New returns the bucket of that name. It does no I/O. The client's own retries are used for reads, deletions and lists,
-// and are switched off for Put and PutStamped.
+// and are switched off for Put and PutStamped. As the library has it, those go on until the context ends: give it a deadline.
 //
 // A nil client and an empty name are the error of each call.
 func New(client *storage.Client, bucket string) *Bucket { return &Bucket{client: client, name: bucket} }
