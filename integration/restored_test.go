@@ -33,7 +33,8 @@ func TestRestoredEtcdIsRefusedUntilItsRevisionIsBumped(t *testing.T) {
 	resources := guardedResources(t)
 
 	// The day before the backup, and the backup.
-	early := held(t, openSession(t, client, ttl), "account/2") // whose key is in the backup
+	longLived := openSession(t, client, ttl)
+	early := held(t, longLived, "account/2") // its key is in the backup
 	first := held(t, openSession(t, client, ttl), "account/1")
 	for _, r := range resources {
 		r.mustWrite(t, first, "monday")
@@ -53,6 +54,9 @@ func TestRestoredEtcdIsRefusedUntilItsRevisionIsBumped(t *testing.T) {
 	late := held(t, openSession(t, client, ttl), "account/1")
 	for _, r := range resources {
 		r.mustWrite(t, late, "tuesday")
+	}
+	if err := held(t, longLived, "account/3").Unlock(); err != nil { // so this session has seen how far etcd had come
+		t.Fatal(err)
 	}
 
 	// The disaster.
