@@ -27,7 +27,7 @@ func TestRestoredEtcdIsRefusedUntilItsRevisionIsBumped(t *testing.T) {
 	etcdutl := findEtcdutl(t)
 	etcd := etcdtest.Start(t, nil)
 	client := etcd.Client(t)
-	const ttl = 3 * time.Second // a holder looks for its key at least every third of it
+	const ttl = 6 * time.Second // it outlives restarts, and a holder looks for its key at least every third of it
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	resources := guardedResources(t)
