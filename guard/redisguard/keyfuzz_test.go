@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/fencedlock/guard"
 )
 
@@ -22,7 +24,7 @@ func FuzzKeys(f *testing.F) {
 	} {
 		f.Add(s[0], s[1], s[2], s[3])
 	}
-	g := &Guard{}
+	g := &Guard{client: new(redis.Client)} // nothing is sent
 	if err := g.opts.complete(); err != nil {
 		f.Fatal(err)
 	}
