@@ -43,7 +43,8 @@ import (
 // out, too), or fn returns a conflict on MySQL and MariaDB after a statement of its own had committed.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
-// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
+// COMMIT is sent. If the network is silent then, Do returns 2 s later at most, and its connection is of no use until the
+// network or TCP says that it is broken. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
 // idle_write_transaction_timeout, unless the session has a stricter limit: a holder that is paused inside fn, or that does
 // something else for so long between two statements, loses the transaction, and the next holder gets through. MySQL and
 // SQLite have no such limit, see [MySQL] and [SQLite].
