@@ -13,13 +13,18 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 )
 
-// meeting is a bucket in which something happens between a read and its answer.
+// meeting is a bucket in which something happens between a read and its answer, or before the read.
 type meeting struct {
 	*membucket.Bucket
-	meet func() // before the next answer
+	meet  func() // before the next answer
+	early func() // before the next read
 }
 
 func (m *meeting) Get(ctx context.Context, key string, offset, length int64) (blobguard.Object, error) {
+	if early := m.early; early != nil {
+		m.early = nil
+		early()
+	}
 	o, err := m.Bucket.Get(ctx, key, offset, length)
 	if meet := m.meet; meet != nil {
 		m.meet = nil
@@ -35,7 +40,7 @@ func TestLateReaderDoesNotBringBackWhatWasPurged(t *testing.T) {
 			b := &meeting{Bucket: membucket.New(false)}
 			g := newGuard(t, b, &blobguard.Options{Codec: codec})
 			mustPut(t, g, "doc", 10, encode(codec, "a"))
-			b.meet = func() {
+			purge := func() {
 				if err := g.Purge(t.Context(), "doc"); err != nil {
 					t.Error(err)
 				}
@@ -43,11 +48,17 @@ func TestLateReaderDoesNotBringBackWhatWasPurged(t *testing.T) {
 					alsoPut(t, g, "doc", 2, encode(codec, "b"))
 				}
 			}
+			b.meet = purge
 			if _, err := g.Highest(t.Context(), "doc"); err != nil {
 				t.Errorf("%s: Highest = %v", name, err)
 			}
 			if err := put(t, g, "doc", 3, encode(codec, "c")); err != nil {
 				t.Errorf("%s: Put = %v; want nil, the mark of 10 was purged", name, err)
+			}
+			mustPut(t, g, "doc", 10, encode(codec, "a"))
+			b.early = purge
+			if _, err := g.Highest(t.Context(), "doc"); err != nil {
+				t.Errorf("%s: Highest = %v; want nil, the mark of 10 was not lost", name, err)
 			}
 			// The other way round: it began after the purge, and what it misses has not been lost.
 			if err := g.Purge(t.Context(), "doc"); err != nil {
