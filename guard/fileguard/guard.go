@@ -107,6 +107,9 @@ func newGuard(dir string, o *Options, open func() (disk, error), fileSystem func
 		return nil, fmt.Errorf("fileguard: the folder to guard: %w", err)
 	}
 	defer d.Close()
+	if err := refuseMarksOfOthers(dir); err != nil {
+		return nil, err
+	}
 	// Before anything is made there; the folder of marks can be a mount of its own.
 	if err := g.refuseNetwork(fileSystem, dir); err != nil {
 		return nil, err

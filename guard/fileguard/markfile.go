@@ -55,7 +55,7 @@ func lookUpMark(d disk, resource string) (guard.Token, error) {
 // writeMark makes tok the mark, durably. unknown tells that an error came too late to say that the old mark stands. Only
 // whoever has the resource's lock calls it.
 func (g *Guard) writeMark(d disk, resource string, tok guard.Token) (unknown bool, err error) {
-	folder, err := d.OpenFile(marksDir, os.O_RDONLY, 0)
+	folder, err := d.OpenFile(marksDir, openFolder, 0)
 	if err != nil {
 		return false, err
 	}
@@ -97,10 +97,10 @@ func writeSynced(d disk, name string, content []byte) error {
 	return f.Sync()
 }
 
-// replace gives a synced file its final name, and syncs the folder that it is in then. unknown tells that an error came too
+// replace gives a synced file its final name, in the open folder, and syncs that. unknown tells that an error came too
 // late to say that nothing has changed.
 func replace(d disk, from, to string, folder file) (unknown bool, err error) {
-	if err := d.Rename(from, to); err != nil {
+	if err := d.Rename(from, to, folder); err != nil {
 		_, gone := d.Lstat(from)
 		return gone != nil, err
 	}

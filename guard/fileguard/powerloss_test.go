@@ -186,6 +186,16 @@ func TestPowerFailureUndoesCarelessWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rename := func(t *testing.T, d disk) {
+		t.Helper()
+		top, err := d.OpenFile(".", openFolder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.Rename("fresh", accountFile, top), top.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		write func(t *testing.T, d disk)
 		found string // though the write was reported
@@ -193,15 +203,11 @@ func TestPowerFailureUndoesCarelessWrites(t *testing.T) {
 		"in place": {func(t *testing.T, d disk) { put(t, d, accountFile, "new", false) }, ""},
 		"renamed, and nothing synced": {func(t *testing.T, d disk) {
 			put(t, d, "fresh", "new", false)
-			if err := d.Rename("fresh", accountFile); err != nil {
-				t.Fatal(err)
-			}
+			rename(t, d)
 		}, "\x00\x00\x00"},
 		"renamed, and the folder not synced": {func(t *testing.T, d disk) {
 			put(t, d, "fresh", "new", true)
-			if err := d.Rename("fresh", accountFile); err != nil {
-				t.Fatal(err)
-			}
+			rename(t, d)
 		}, "old"},
 	} {
 		t.Run(name, func(t *testing.T) {

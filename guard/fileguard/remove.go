@@ -3,6 +3,7 @@ package fileguard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -20,12 +21,12 @@ func (g *Guard) Remove(ctx context.Context, resource string, tok guard.Token, na
 		return err
 	}
 	defer d.Close()
-	folder, err := openFolderOf(d, name)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
 	return g.step(ctx, d, resource, tok, func() error {
+		folder, err := openFolderOf(d, name)
+		if err != nil {
+			return outcome("removing", name, false, err)
+		}
+		defer folder.Close()
 		unknown, err := unlink(d, name, folder)
 		return outcome("removing", name, unknown, err)
 	})
@@ -34,18 +35,12 @@ func (g *Guard) Remove(ctx context.Context, resource string, tok guard.Token, na
 // unlink removes a file durably. unknown tells that an error came too late to say that nothing has changed. The folder is
 // synced also where there is no file: whoever removed it may have been killed before that.
 func unlink(d disk, name string, folder file) (unknown bool, err error) {
-	info, err := d.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return false, err
-	case info.IsDir():
-		return false, errors.New("it is a folder")
-	default:
-		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			_, gone := d.Lstat(name)
-			return gone != nil, err
+	if err := d.RemoveFrom(folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		info, gone := d.Lstat(name)
+		if gone == nil && info.IsDir() { // some systems say only that it is not permitted
+			err = fmt.Errorf("it is a folder: %w", err)
 		}
+		return gone != nil, err
 	}
 	if err := folder.Sync(); err != nil {
 		return true, err

@@ -78,7 +78,7 @@ func (t *temp) discard() {
 
 // removeLeftovers removes contents whose writers have gone.
 func removeLeftovers(d disk) error {
-	folder, err := d.OpenFile(marksDir, os.O_RDONLY, 0)
+	folder, err := d.OpenFile(marksDir, openFolder, 0)
 	if err != nil {
 		return err
 	}
