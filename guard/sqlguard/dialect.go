@@ -38,7 +38,8 @@ const (
 	SQLite
 
 	// MySQL is MySQL, version 8.0.16 or later, and MariaDB, version 10.3 or later, with InnoDB. Errors must be those of
-	// github.com/go-sql-driver/mysql or carry their number in a field of the same kind.
+	// github.com/go-sql-driver/mysql or carry their number and text in fields of the same kinds. The driver must send
+	// statements without parameters as they are, as that one does: MySQL may refuse to prepare SAVEPOINT (error 1295).
 	//
 	// Statements that define something (CREATE, ALTER, DROP, TRUNCATE) and some others, such as LOCK TABLES, end the
 	// transaction with a COMMIT that nobody sees, and a deadlock (1213) rolls the whole of it back: a later holder gets
