@@ -36,13 +36,11 @@ func patiently(ctx context.Context, f func()) bool {
 	}
 }
 
-// staleConnections bounds how many connections of the pool may turn out to be broken when a transaction begins.
-const staleConnections = 10
-
 // begin also returns the connection: what the transaction has done to its session, and what it says of itself, is there.
 func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 	opts := &sql.TxOptions{Isolation: g.opts.Isolation}
-	for n := 0; ; n++ {
+	tries := 0 // when all connections that the pool had then were broken, so are the new ones
+	for n := 1; ; n++ {
 		conn, err := g.db.Conn(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -51,9 +49,12 @@ func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 		if err == nil {
 			return tx, conn, nil
 		}
+		if tries == 0 {
+			tries = g.db.Stats().OpenConnections + 2
+		}
 		_ = conn.Close()
 		// A pool begins on another connection then; nothing has been done on this one.
-		if !errors.Is(err, driver.ErrBadConn) || n == staleConnections || ctx.Err() != nil {
+		if !errors.Is(err, driver.ErrBadConn) || n >= tries || ctx.Err() != nil {
 			return nil, nil, err
 		}
 	}
