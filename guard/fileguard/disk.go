@@ -36,7 +36,7 @@ type rootDisk struct{ *os.Root }
 // openDisk is called for each operation: what is kept open nobody would close, and a folder that was replaced
 // meanwhile would be written to unseen.
 func openDisk(dir string) (disk, error) {
-	r, err := os.OpenRoot(dir)
+	r, err := os.OpenRoot(dir + "/") // only a folder: a pipe of that name would be waited for
 	if err != nil {
 		return nil, err
 	}

@@ -26,19 +26,16 @@ func (g *Guard) readMark(d disk, resource string) (guard.Token, error) {
 
 func lookUpMark(d disk, resource string) (guard.Token, error) {
 	name := markName(resource)
-	info, err := d.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	there, err := isFile(d, name)
+	if err != nil {
+		return 0, err
+	}
+	if !there {
 		// Without its folder it is not a mark that was never made, but one that is lost.
 		if _, err := d.Lstat(marksDir); err != nil {
 			return 0, fmt.Errorf("the folder of marks is gone: %w", err)
 		}
 		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("it is no regular file, but %v", info.Mode())
 	}
 	f, err := d.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {

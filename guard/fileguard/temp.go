@@ -88,7 +88,7 @@ func removeLeftovers(d disk) error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tempPrefix) {
+		if strings.HasPrefix(e.Name(), tempPrefix) && e.Type().IsRegular() { // no writer has made anything else
 			if err := removeIfLeft(d, marksDir+"/"+e.Name()); err != nil {
 				return err
 			}
