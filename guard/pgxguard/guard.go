@@ -130,5 +130,8 @@ func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if sqlmark.Forbidden(err) {
 		return fmt.Errorf("pgxguard: %s: a right is missing; %s, and USAGE on their schema: %w", what, g.table.Rights(), err)
 	}
+	if sqlmark.Foreign(err) {
+		return fmt.Errorf("pgxguard: %s: %s: %w", what, g.table.Foreign(), err)
+	}
 	return sqlmark.Because(ctx, fmt.Errorf("pgxguard: %s: %w", what, sqlmark.Explain(err)))
 }

@@ -132,5 +132,8 @@ func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if g.made() == nil && g.d.forbidden(err) {
 		return fmt.Errorf("sqlguard: %s: a right is missing; %s, on PostgreSQL also USAGE on their schema: %w", what, g.d.table().Rights(), err)
 	}
+	if g.made() == nil && sqlmark.Foreign(err) {
+		return fmt.Errorf("sqlguard: %s: %s: %w", what, g.d.table().Foreign(), err)
+	}
 	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
 }
