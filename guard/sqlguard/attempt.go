@@ -113,7 +113,7 @@ func (g *Guard) judge(ctx context.Context, t *attempt, errFn error) error {
 	case errFn != nil:
 		return sqlmark.Because(ctx, errFn)
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
-		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: the transaction was lost before COMMIT, nothing was stored: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: COMMIT was not sent, since the connection did not answer before; close the rows that fn opens, or else it was lost: %w", err))
 	}
 	return nil
 }

@@ -33,9 +33,9 @@ import (
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
 // Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, MySQL's 1213, 1205 and
 // 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx.
-// It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), returns when a statement has
-// failed, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
-// transaction is rolled back, and the panic goes on.
+// It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), closes the rows that it opens, since
+// most drivers can send nothing before that, returns when a statement has failed, does not end the transaction, neither by tx
+// nor by a statement, and does not keep tx. When fn panics, the transaction is rolled back, and the panic goes on.
 //
 // A transaction that ends under fn's hands, by a COMMIT of its own or by an error that it goes on after, is guarded no
 // more. On MySQL and MariaDB, what fn sends afterwards is rolled back; elsewhere it is stored at once. Do finds out when fn
