@@ -68,7 +68,8 @@ type Options struct {
 	MaxRetries int
 
 	// OnOutcome is called once at the end of each Put, Delete, Seal and Collect with its arguments and the error it is about to
-	// return. It must return quickly: the caller waits. nil: nothing is called.
+	// return. When the content panics, the error wraps guard.ErrUnknown, and the panic goes on. It must return quickly: the
+	// caller waits. nil: nothing is called.
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
@@ -86,7 +87,7 @@ var _ guard.Sealer = (*Guard)(nil)
 // New returns a guard for the objects of b, after it has tried with a few small objects under Options.Prefix whether b keeps
 // its promises: it is refused when a second create, a write on a former version or one on a version that is gone is applied,
 // when a read does not see the write before it, or when versions do not change. The objects are removed again. nil Options
-// are the defaults. ctx governs the call.
+// are the defaults. ctx governs the call; when it ends while there is something to remove, New takes up to 2 s more for that.
 func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 	if b == nil {
 		return nil, errors.New("blobguard: the Bucket is nil")
@@ -163,9 +164,18 @@ func (g *Guard) key(resource string) (string, error) {
 	return whole, nil
 }
 
-// report hands an operation's outcome to the user.
-func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
-		g.opts.OnOutcome(ctx, resource, tok, err)
-	}
+// outcome runs an operation and hands its outcome to the user.
+func (g *Guard) outcome(ctx context.Context, resource string, tok guard.Token, run func() error) (err error) {
+	ended := false
+	defer func() {
+		if !ended { // the content, a Bucket or Options.Key has panicked
+			err = fmt.Errorf("blobguard: %q: %w: the operation did not return", resource, guard.ErrUnknown)
+		}
+		if g.opts.OnOutcome != nil {
+			g.opts.OnOutcome(ctx, resource, tok, err)
+		}
+	}()
+	err = run()
+	ended = true
+	return err
 }

@@ -36,11 +36,14 @@ import (
 // large as the bucket takes in one write, on Amazon S3 5 GiB. Where this Guard has written or read the object in the last
 // 5 s, Put is one request; else a read of at most 1 KiB comes first, of 8 KiB with [Pointer]. ctx governs the whole call; when
 // it ends while a write is under way, the error wraps guard.ErrUnknown.
-func (g *Guard) Put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) (err error) {
+func (g *Guard) Put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) error {
 	if err := g.made(); err != nil {
 		return err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
+	return g.outcome(ctx, resource, tok, func() error { return g.put(ctx, resource, tok, content) })
+}
+
+func (g *Guard) put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) error {
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
@@ -76,15 +79,16 @@ func (g *Guard) place(content io.ReadSeeker) (draft, error) {
 // Delete removes the content of resource, guarded by tok, and keeps its mark: the object stays, with a stamp and no content,
 // so that an earlier holder is refused as before. Errors are those of [Guard.Put]. Deleting what is not there is no error,
 // and raises the mark. With [Pointer] the data stays until [Guard.Collect].
-func (g *Guard) Delete(ctx context.Context, resource string, tok guard.Token) (err error) {
+func (g *Guard) Delete(ctx context.Context, resource string, tok guard.Token) error {
 	if err := g.made(); err != nil {
 		return err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
-	_, err = g.write(ctx, resource, tok, edit{draft: func(context.Context, string, record, nonce) (draft, error) {
-		return g.tombstone()
-	}})
-	return err
+	return g.outcome(ctx, resource, tok, func() error {
+		_, err := g.write(ctx, resource, tok, edit{draft: func(context.Context, string, record, nonce) (draft, error) {
+			return g.tombstone()
+		}})
+		return err
+	})
 }
 
 func (g *Guard) tombstone() (draft, error) {

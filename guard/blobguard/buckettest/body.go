@@ -64,7 +64,11 @@ func checkCancelled(ctx context.Context, b blobguard.Bucket) error {
 	want("Get", err)
 	_, err = b.Put(ended, "cancelled", strings.NewReader("two"), v)
 	want("Put", err)
-	want("Delete", b.Delete(ended, "cancelled"))
+	err = b.Delete(ended, "cancelled")
+	want("Delete", err)
+	if !errors.Is(err, blobguard.ErrRefused) {
+		f.add("Delete with an ended context: %v; want ErrRefused, as nothing is removed", err)
+	}
 	for _, err = range b.List(ended, "") {
 		if err != nil {
 			break

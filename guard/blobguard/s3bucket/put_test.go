@@ -38,6 +38,24 @@ func TestPutIsOneRequestWhateverTheAnswer(t *testing.T) {
 		if n := len(proxy.Requests()); n != 1 {
 			t.Errorf("fault %d: Put sent %d requests", fault, n)
 		}
+		// Nor for a deletion: the first request would remove what is written after the answer to the second.
+		if err := b.Delete(t.Context(), "once"); err == nil || errors.Is(err, blobguard.ErrRefused) {
+			t.Errorf("fault %d: Delete = %v; want an error that leaves the outcome open", fault, err)
+		}
+		if n := len(proxy.Requests()); n != 1 {
+			t.Errorf("fault %d: Delete sent %d requests", fault, n)
+		}
+	}
+}
+
+func TestAnswersToDelete(t *testing.T) {
+	for status, refused := range map[int]bool{403: true, 404: true, 301: true, 400: true, 500: false, 503: false, 408: false, 429: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+		err := s3bucket.New(s3test.NewClient(t, strings.TrimPrefix(server.URL, "http://")), "b").Delete(t.Context(), "k")
+		server.Close()
+		if err == nil || errors.Is(err, blobguard.ErrRefused) != refused {
+			t.Errorf("%d: Delete = %v; ErrRefused is to be %v", status, err, refused)
+		}
 	}
 }
 
@@ -104,8 +122,8 @@ func TestPutWithoutAServerIsRefused(t *testing.T) {
 		if _, err := b.Get(t.Context(), "k", 0, -1); err == nil || errors.Is(err, blobguard.ErrNotExist) {
 			t.Errorf("Get = %v; want an error", err)
 		}
-		if err := b.Delete(t.Context(), "k"); err == nil {
-			t.Error("Delete = nil")
+		if err := b.Delete(t.Context(), "k"); !errors.Is(err, blobguard.ErrRefused) {
+			t.Errorf("Delete = %v; want ErrRefused", err)
 		}
 		for _, err := range b.List(t.Context(), "") {
 			if err == nil {
