@@ -4,13 +4,13 @@ SHELL := bash
 .DEFAULT_GOAL := test
 
 # Every go.mod of the repository; a test fails when one is missing here.
-MODULES := . examples/orm guard/blobguard/azbucket guard/blobguard/gcsbucket integration/bench
+MODULES := . examples/orm guard/blobguard/azbucket guard/blobguard/gcsbucket integration/bench integration/faults
 
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages to test; some of one module: make test PKG=./lock/... MODULES=.
 PKG := ./...
 
-.PHONY: setup test lint fmt tidy bench modules
+.PHONY: setup test lint fmt tidy bench faults modules
 
 setup: ## say which servers the tests need and, on Debian as root, install them
 	scripts/setup
@@ -34,6 +34,12 @@ tidy:
 bench: ## benchmarks beside the code, then the comparison with etcd's own mutex: make bench BENCH='-short -dir /dev/shm'
 	go test -run '^$$' -bench . -benchmem ./guard/...
 	cd integration/bench; go run . $(BENCH)
+
+# How long the fault run takes, and what else it is told: make faults FAULTS_FOR=1h FAULTS='-seed 42 -mode guarded'
+FAULTS_FOR ?= 5m
+
+faults: ## processes against a failing etcd and failing storages, and two controls without guards
+	cd integration/faults; go run . -for $(FAULTS_FOR) $(FAULTS)
 
 modules: ## print the list
 	@printf '%s\n' $(MODULES)

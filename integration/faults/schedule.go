@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// step is one fault of a schedule.
+type step struct {
+	at   time.Duration // since the beginning
+	kind string
+	pick uint64 // decides what is hit, of what can be hit then
+	last time.Duration
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%8.3fs %-22s for %5.3fs pick %d", s.at.Seconds(), s.kind, s.last.Seconds(), s.pick%1000)
+}
+
+// lane is faults that come one after the other. Several lanes run side by side, so that their faults meet.
+type lane struct {
+	name  string
+	rest  time.Duration // between two faults, at most
+	kinds []draw
+}
+
+// draw is a kind of fault, how often it is drawn, and how long it lasts.
+type draw struct {
+	kind        string
+	weight      int
+	least, most time.Duration
+}
+
+const ms = time.Millisecond
+
+// lanes are all faults that there are. Pauses last longer than a lease, which is 2 s and renewed by each new leader.
+var lanes = []lane{
+	{"workers", 1000 * ms, []draw{
+		{"pause", 3, 3200 * ms, 5000 * ms},
+		{"pause-after-read", 4, 3200 * ms, 5000 * ms},
+		{"pause-inside", 3, 3200 * ms, 5000 * ms},
+		{"kill", 2, 100 * ms, 1000 * ms},
+		{"clock-forward", 1, 500 * ms, 1500 * ms},
+		{"clock-back", 1, 500 * ms, 2500 * ms},
+		{"revoke", 2, 50 * ms, 50 * ms},
+		{"delete-key", 2, 50 * ms, 50 * ms},
+	}},
+	{"network", 1000 * ms, []draw{
+		{"cut-both", 2, 500 * ms, 3500 * ms},
+		{"cut-requests", 2, 500 * ms, 3500 * ms},
+		{"cut-replies", 2, 500 * ms, 3500 * ms},
+		{"half-open", 2, 1000 * ms, 4000 * ms},
+		{"replies-delayed", 2, 1000 * ms, 3000 * ms},
+		{"replies-lost", 2, 300 * ms, 1000 * ms},
+		{"requests-late", 2, 300 * ms, 1000 * ms},
+		{"reset", 2, 50 * ms, 50 * ms},
+		{"storage-silent", 2, 300 * ms, 1500 * ms},
+		{"storage-replies-lost", 3, 200 * ms, 800 * ms},
+		{"storage-requests-late", 3, 200 * ms, 1500 * ms},
+		{"storage-reset", 2, 50 * ms, 50 * ms},
+	}},
+	{"servers", 4000 * ms, []draw{
+		{"member-killed", 2, 300 * ms, 2500 * ms},
+		{"leader-killed", 2, 300 * ms, 2500 * ms},
+		{"member-isolated", 2, 500 * ms, 3000 * ms},
+		{"compaction", 1, 10 * ms, 10 * ms},
+		{"defragmentation", 1, 10 * ms, 10 * ms},
+		{"no-space", 1, 300 * ms, 1500 * ms},
+		{"storage-restarted", 4, 100 * ms, 500 * ms},
+	}},
+}
+
+// schedule draws a lane's faults for a run of that length. The seed alone decides.
+func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
+	var name uint64
+	for _, c := range l.name {
+		name = name*31 + uint64(c)
+	}
+	rnd := rand.New(rand.NewPCG(seed, name))
+	// A deck is dealt before it is shuffled again, so that no kind is missing for long.
+	var deck []draw
+	for at := l.pause(rnd); ; {
+		if len(deck) == 0 {
+			for _, d := range l.kinds {
+				for range d.weight {
+					deck = append(deck, d)
+				}
+			}
+			rnd.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		d := deck[0]
+		deck = deck[1:]
+		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
+		at += s.last + l.pause(rnd)
+		if at > length {
+			return steps
+		}
+		steps = append(steps, s)
+	}
+}
+
+// pause is how long there is no fault between two.
+func (l lane) pause(rnd *rand.Rand) time.Duration {
+	return 200*ms + time.Duration(rnd.Int64N(int64(l.rest)))
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/internal/mariadbtest"
+	"github.com/fencedlock/fencedlock/internal/pgtest"
+	"github.com/fencedlock/fencedlock/internal/redistest"
+	"github.com/fencedlock/fencedlock/internal/s3test"
+)
+
+// members is the size of the cluster.
+const members = 3
+
+// site is everything that stands: etcd and the storages, the latter behind proxies.
+type site struct {
+	etcd     *etcdtest.Cluster
+	client   *clientv3.Client // past all proxies
+	places   store.Places     // as workers see them
+	direct   store.Places     // past all proxies
+	storages []storage        // that can be hurt
+}
+
+// storage is a storage's server.
+type storage struct {
+	name    string
+	proxy   *etcdtest.Proxy
+	restart func() error
+}
+
+// openSite starts everything. What cannot be started fails the run.
+func openSite(s *stage, guarded bool) *site {
+	x := &site{etcd: etcdtest.Start(s, &etcdtest.Options{Members: members})}
+	x.client = x.etcd.Client(s)
+	dir := s.TempDir()
+	files := filepath.Join(dir, "files")
+	mustMkdir(s, files)
+	sqlite := func(name string) string {
+		return "file:" + filepath.Join(dir, name) + "?_txlock=immediate&_pragma=busy_timeout(8000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"
+	}
+	d := store.Places{SQLite: sqlite("ledger.db"), Service: sqlite("service.db"), Files: files, Etcd: x.etcd.Endpoints()}
+
+	pg := pgtest.Start(s, false)
+	d.Postgres = pg.Database(s)
+	maria := mariadbtest.Start(s, false)
+	d.MariaDB = maria.Database(s) + "?timeout=5s&readTimeout=8s"
+	red := redistest.Start(s, "--appendonly", "yes", "--appendfsync", "always")
+	d.Redis = red.Addr()
+	s3 := s3test.Start(s)
+	d.S3, d.Bucket = s3.Address(), s3.Bucket(s)
+	// The service's tables must be there before it is.
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	for _, k := range store.Kinds() {
+		if err := k.Init(ctx, d, k.Resource()); err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+	}
+	service, err := store.StartService(ctx, d, guarded)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := service.Stop(); err != nil {
+			s.Error(err)
+		}
+	})
+	d.HTTP, d.GRPC = service.HTTP, service.GRPC
+	x.direct, x.places = d, d
+
+	through := func(address string) (*etcdtest.Proxy, string) {
+		p := etcdtest.StartProxy(s, address)
+		return p, p.Addr()
+	}
+	replace := func(dsn *string, address string) *etcdtest.Proxy {
+		p, addr := through(address)
+		if !strings.Contains(*dsn, address) {
+			s.Fatalf("%q is not in %q", address, *dsn)
+		}
+		*dsn = strings.Replace(*dsn, address, addr, 1)
+		return p
+	}
+	local := func(port int) string { return "127.0.0.1:" + itoa(port) }
+	x.storages = []storage{
+		{"postgres", replace(&x.places.Postgres, local(pg.Port)), func() error { pg.Kill(); return pg.Up() }},
+		{"mariadb", replace(&x.places.MariaDB, local(maria.Port)), func() error { maria.Kill(); return maria.Up() }},
+		{"redis", replace(&x.places.Redis, red.Addr()), func() error { red.Kill(); return red.Up() }},
+		{"s3", replace(&x.places.S3, s3.Address()), s3.Restart},
+		{"http", replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart},
+		{"grpc", replace(&x.places.GRPC, service.GRPC), service.Restart},
+	}
+	return x
+}
