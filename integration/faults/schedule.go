@@ -56,8 +56,8 @@ var lanes = []lane{
 		{"requests-late", 2, 300 * ms, 1000 * ms},
 		{"reset", 2, 50 * ms, 50 * ms},
 		{"storage-silent", 2, 300 * ms, 1500 * ms},
-		{"storage-replies-lost", 3, 200 * ms, 800 * ms},
-		{"storage-requests-late", 3, 200 * ms, 1500 * ms},
+		{"storage-replies-lost", 4, 500 * ms, 2500 * ms},
+		{"storage-requests-late", 4, 1000 * ms, 3000 * ms},
 		{"storage-reset", 2, 50 * ms, 50 * ms},
 	}},
 	{"servers", 4000 * ms, []draw{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,7 +40,25 @@ type storage struct {
 
 // openSite starts everything. What cannot be started fails the run.
 func openSite(s *stage, guarded bool) *site {
-	x := &site{etcd: etcdtest.Start(s, &etcdtest.Options{Members: members})}
+	x := &site{}
+	var pg *pgtest.Server
+	var maria *mariadbtest.Server
+	var red *redistest.Server
+	var s3 *s3test.Server
+	var wg sync.WaitGroup
+	for _, start := range []func(){
+		func() { x.etcd = etcdtest.Start(s, &etcdtest.Options{Members: members}) },
+		func() { pg = pgtest.Start(s, false) },
+		func() { maria = mariadbtest.Start(s, false) },
+		func() { red = redistest.Start(s, "--appendonly", "yes", "--appendfsync", "always") },
+		func() { s3 = s3test.Start(s) },
+	} {
+		wg.Go(start)
+	}
+	wg.Wait()
+	if s.Failed() {
+		s.FailNow()
+	}
 	x.client = x.etcd.Client(s)
 	dir := s.TempDir()
 	files := filepath.Join(dir, "files")
@@ -49,13 +68,9 @@ func openSite(s *stage, guarded bool) *site {
 	}
 	d := store.Places{SQLite: sqlite("ledger.db"), Service: sqlite("service.db"), Files: files, Etcd: x.etcd.Endpoints()}
 
-	pg := pgtest.Start(s, false)
 	d.Postgres = pg.Database(s)
-	maria := mariadbtest.Start(s, false)
 	d.MariaDB = maria.Database(s) + "?timeout=5s&readTimeout=8s"
-	red := redistest.Start(s, "--appendonly", "yes", "--appendfsync", "always")
 	d.Redis = red.Addr()
-	s3 := s3test.Start(s)
 	d.S3, d.Bucket = s3.Address(), s3.Bucket(s)
 	// The service's tables must be there before it is.
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)

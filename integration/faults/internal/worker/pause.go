@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fencedlock/fencedlock/internal/child"
 )
@@ -46,4 +47,6 @@ func (p *pause) at(place string) {
 	}
 	p.self.Say("stopping %s", tag)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // of oneself, which is always allowed
+	// Another thread may have got the signal, and this one would run on for a moment.
+	time.Sleep(20 * time.Millisecond)
 }

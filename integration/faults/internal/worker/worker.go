@@ -27,7 +27,7 @@ const (
 	// patience bounds a call of Lock, and one request to a storage.
 	patience = 10 * time.Second
 	// longestRest is how long a worker rests between two holds at most.
-	longestRest = 30 * time.Millisecond
+	longestRest = 10 * time.Millisecond
 	// One write of so many gives up shortly, so that requests which are held up come when nobody waits for them.
 	impatient = 4
 	shortly   = 700 * time.Millisecond
