@@ -85,6 +85,28 @@ func (m *mate) kill() {
 	m.p.Kill()
 }
 
+// stop stops the process, if there is one at the moment, and returns what lets it go on: it alone, and not one that has
+// taken its place.
+func (m *mate) stop() (resume func(), ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return nil, false
+	}
+	m.p.Stop()
+	return m.resume(m.p), true
+}
+
+func (m *mate) resume(p *child.Process) func() {
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.p == p && !m.dead {
+			p.Continue()
+		}
+	}
+}
+
 // replace starts another process in place of one that was killed.
 func (m *mate) replace() {
 	m.mu.Lock()

@@ -13,26 +13,39 @@ import (
 // pauseAnywhere stops a worker with SIGSTOP, wherever it is.
 func pauseAnywhere(n *nemesis, s step) (strike, error) {
 	m := n.mate(s)
-	p := m.process()
-	p.Stop()
-	return strike{target: m.who(), undo: p.Continue}, nil
+	who := m.who()
+	resume, ok := m.stop()
+	if !ok {
+		return strike{}, errNotNow
+	}
+	return strike{target: who, undo: resume}, nil
 }
 
 // pauseAt lets a worker stop itself at a place in its critical section.
 func pauseAt(place string) fault {
 	return func(n *nemesis, s step) (strike, error) {
 		m := n.mate(s)
-		tag := strconv.FormatUint(s.pick, 36)
-		m.order("stop %s %s", place, tag)
-		if !m.said("stopping "+tag, 3*time.Second) {
-			m.order("go")
-			// It may have come there in this moment.
-			if !m.said("stopping "+tag, 100*time.Millisecond) {
-				return strike{}, errNotNow
-			}
+		who := m.who()
+		resume, ok := m.stopAt(place, n.name(s), strconv.FormatUint(s.pick, 36))
+		if !ok {
+			return strike{}, errNotNow
 		}
-		return strike{target: m.who(), undo: m.process().Continue}, nil
+		return strike{target: who, undo: resume}, nil
 	}
+}
+
+// stopAt makes the process take a lock and stop at a place under it. It tells whether it has within some seconds.
+func (m *mate) stopAt(place, name, tag string) (resume func(), ok bool) {
+	p := m.process()
+	m.order("stop %s %s %s", place, tag, name)
+	if !m.said("stopping "+tag, 3*time.Second) {
+		m.order("go %s", tag)
+		// It may have come there in this moment.
+		if !m.said("stopping "+tag, 100*time.Millisecond) {
+			return nil, false
+		}
+	}
+	return m.resume(p), true
 }
 
 // kill ends a worker with SIGKILL, and starts another in its place when the fault ends.

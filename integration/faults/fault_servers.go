@@ -8,8 +8,6 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
-	"github.com/fencedlock/fencedlock/integration/etcdtest"
 )
 
 // soon bounds what the nemesis asks of etcd, which may be away by its own doing.
@@ -102,32 +100,6 @@ func noSpace(n *nemesis, s step) (strike, error) {
 				n.s.Fatal(errors.Join(err, ctx.Err()))
 			}
 			time.Sleep(50 * time.Millisecond)
-		}
-	}}, nil
-}
-
-// hurt is what is done to a storage's network.
-type hurt func(*etcdtest.Proxy)
-
-func silent(p *etcdtest.Proxy)       { p.BlackHole(etcdtest.Both) }
-func repliesLost(p *etcdtest.Proxy)  { p.BlackHole(etcdtest.Replies) }
-func requestsLate(p *etcdtest.Proxy) { p.Hold(etcdtest.Requests) }
-func reset(p *etcdtest.Proxy)        { p.Cut() }
-
-func hurtStorage(h hurt) fault {
-	return func(n *nemesis, s step) (strike, error) {
-		x := n.site.storages[s.pick%uint64(len(n.site.storages))]
-		h(x.proxy)
-		return strike{target: x.name, undo: x.proxy.Heal}, nil
-	}
-}
-
-// restartStorage kills a storage's server and starts it again.
-func restartStorage(n *nemesis, s step) (strike, error) {
-	x := n.site.storages[s.pick%uint64(len(n.site.storages))]
-	return strike{target: x.name, undo: func() {
-		if err := x.restart(); err != nil {
-			n.s.Fatal(err)
 		}
 	}}, nil
 }

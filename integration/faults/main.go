@@ -34,7 +34,7 @@ func main() {
 	seed := flag.Uint64("seed", 0, "the seed of the schedule; 0 draws one")
 	mode := flag.String("mode", "", "only this one: guarded, unguarded or etcd")
 	dir := flag.String("dir", "", "an existing folder for histories and pictures; default is a new one")
-	workers := flag.Int("workers", 5, "how many worker processes")
+	workers := flag.Int("workers", 6, "how many worker processes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -45,7 +45,7 @@ var faults = map[string]fault{
 	"replies-lost":   loseReplies,
 	"requests-late":  lateRequests,
 	"storage-silent": hurtStorage(silent),
-	"storage-reset":  hurtStorage(reset),
+	"storage-reset":  resetStorage,
 
 	"replies-delayed":       delayReplies,
 	"storage-replies-lost":  hurtStorage(repliesLost),
@@ -117,7 +117,16 @@ func (n *nemesis) strike(s step) {
 }
 
 // mate is the worker that a step hits.
-func (n *nemesis) mate(s step) *mate { return n.crew[s.pick%uint64(len(n.crew))] }
+func (n *nemesis) mate(s step) *mate {
+	i := s.pick % uint64(len(n.crew))
+	if s.crew != all {
+		i = i/2*2 + uint64(s.crew-even)
+	}
+	return n.crew[i%uint64(len(n.crew))]
+}
+
+// name is the resource whose turn it is.
+func (n *nemesis) name(s step) string { return n.names[s.turn%len(n.names)] }
 
 // rnd decides further of what a step hits.
 func (s step) rnd() *rand.Rand { return rand.New(rand.NewPCG(s.pick, 1)) }

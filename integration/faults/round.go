@@ -107,6 +107,9 @@ func (r round) play(s *stage, res *result) {
 		n.crew = append(n.crew, hire(s, site, cfg, parts, i))
 	}
 	n.run(s.Context(), r.seed, r.length)
+	if s.Failed() {
+		s.FailNow()
+	}
 	r.calm(s, n)
 	r.end(s, n)
 	res.faults = maps.Clone(n.count)
@@ -181,11 +184,11 @@ func (r round) end(s *stage, n *nemesis) {
 	left("file", files)
 }
 
-// leftInEtcd waits until the leases of those who were killed have lapsed, and returns what is there even then.
+// leftInEtcd returns what is there when all sessions were closed. The leases of those who were killed have lapsed long ago.
 func (r round) leftInEtcd(s *stage, n *nemesis) (left []string) {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
-	for end := time.Now().Add(ttl + 3*time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(ttl / 2); ; time.Sleep(50 * time.Millisecond) {
 		left = nil
 		keys, err := n.site.client.Get(ctx, namespace, clientv3.WithPrefix())
 		if err != nil {

@@ -11,6 +11,8 @@ type step struct {
 	at   time.Duration // since the beginning
 	kind string
 	pick uint64 // decides what is hit, of what can be hit then
+	turn int    // how many of this lane came before: decides where all are to have their turn
+	crew crew   // whom it may hit
 	last time.Duration
 }
 
@@ -18,10 +20,21 @@ func (s step) String() string {
 	return fmt.Sprintf("%8.3fs %-22s for %5.3fs pick %d", s.at.Seconds(), s.kind, s.last.Seconds(), s.pick%1000)
 }
 
+// crew is a part of the workers.
+type crew int
+
+// Two lanes that stop workers must not meet at one.
+const (
+	all crew = iota
+	even
+	odd
+)
+
 // lane is faults that come one after the other. Several lanes run side by side, so that their faults meet.
 type lane struct {
 	name  string
 	rest  time.Duration // between two faults, at most
+	crew  crew
 	kinds []draw
 }
 
@@ -34,19 +47,25 @@ type draw struct {
 
 const ms = time.Millisecond
 
-// lanes are all faults that there are. Pauses last longer than a lease, which is 2 s and renewed by each new leader.
+// pauses last longer than a lease, which is 2 s, and renewed by each new leader.
+var pauses = []draw{
+	{"pause", 1, 2800 * ms, 4500 * ms},
+	{"pause-after-read", 4, 2800 * ms, 4500 * ms},
+	{"pause-inside", 2, 2800 * ms, 4500 * ms},
+}
+
+// lanes are all faults that there are.
 var lanes = []lane{
-	{"workers", 1000 * ms, []draw{
-		{"pause", 3, 3200 * ms, 5000 * ms},
-		{"pause-after-read", 4, 3200 * ms, 5000 * ms},
-		{"pause-inside", 3, 3200 * ms, 5000 * ms},
+	{"pauses", 500 * ms, even, pauses},
+	{"more pauses", 500 * ms, odd, pauses},
+	{"workers", 4000 * ms, all, []draw{
 		{"kill", 2, 100 * ms, 1000 * ms},
 		{"clock-forward", 1, 500 * ms, 1500 * ms},
 		{"clock-back", 1, 500 * ms, 2500 * ms},
 		{"revoke", 2, 50 * ms, 50 * ms},
 		{"delete-key", 2, 50 * ms, 50 * ms},
 	}},
-	{"network", 1000 * ms, []draw{
+	{"network", 1000 * ms, all, []draw{
 		{"cut-both", 2, 500 * ms, 3500 * ms},
 		{"cut-requests", 2, 500 * ms, 3500 * ms},
 		{"cut-replies", 2, 500 * ms, 3500 * ms},
@@ -55,19 +74,21 @@ var lanes = []lane{
 		{"replies-lost", 2, 300 * ms, 1000 * ms},
 		{"requests-late", 2, 300 * ms, 1000 * ms},
 		{"reset", 2, 50 * ms, 50 * ms},
-		{"storage-silent", 2, 300 * ms, 1500 * ms},
-		{"storage-replies-lost", 4, 500 * ms, 2500 * ms},
-		{"storage-requests-late", 4, 1000 * ms, 3000 * ms},
-		{"storage-reset", 2, 50 * ms, 50 * ms},
 	}},
-	{"servers", 4000 * ms, []draw{
+	{"storages", 500 * ms, all, []draw{
+		{"storage-silent", 2, 300 * ms, 1500 * ms},
+		{"storage-replies-lost", 4, 200 * ms, 1500 * ms},
+		{"storage-requests-late", 4, 800 * ms, 2000 * ms},
+		{"storage-reset", 2, 10 * ms, 10 * ms},
+		{"storage-restarted", 4, 10 * ms, 300 * ms},
+	}},
+	{"servers", 4000 * ms, all, []draw{
 		{"member-killed", 2, 300 * ms, 2500 * ms},
 		{"leader-killed", 2, 300 * ms, 2500 * ms},
 		{"member-isolated", 2, 500 * ms, 3000 * ms},
 		{"compaction", 1, 10 * ms, 10 * ms},
 		{"defragmentation", 1, 10 * ms, 10 * ms},
 		{"no-space", 1, 300 * ms, 1500 * ms},
-		{"storage-restarted", 4, 100 * ms, 500 * ms},
 	}},
 }
 
@@ -91,7 +112,7 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 		}
 		d := deck[0]
 		deck = deck[1:]
-		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
+		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: len(steps), crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
 		at += s.last + l.pause(rnd)
 		if at > length {
 			return steps

@@ -33,9 +33,10 @@ type site struct {
 
 // storage is a storage's server.
 type storage struct {
-	name    string
-	proxy   *etcdtest.Proxy
-	restart func() error
+	name      string
+	resources []string
+	proxy     *etcdtest.Proxy
+	restart   func() error
 }
 
 // openSite starts everything. What cannot be started fails the run.
@@ -106,12 +107,12 @@ func openSite(s *stage, guarded bool) *site {
 	}
 	local := func(port int) string { return "127.0.0.1:" + itoa(port) }
 	x.storages = []storage{
-		{"postgres", replace(&x.places.Postgres, local(pg.Port)), func() error { pg.Kill(); return pg.Up() }},
-		{"mariadb", replace(&x.places.MariaDB, local(maria.Port)), func() error { maria.Kill(); return maria.Up() }},
-		{"redis", replace(&x.places.Redis, red.Addr()), func() error { red.Kill(); return red.Up() }},
-		{"s3", replace(&x.places.S3, s3.Address()), s3.Restart},
-		{"http", replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart},
-		{"grpc", replace(&x.places.GRPC, service.GRPC), service.Restart},
+		{"postgres", []string{"postgres-ledger", "pgx-ledger"}, replace(&x.places.Postgres, local(pg.Port)), func() error { pg.Kill(); return pg.Up() }},
+		{"mariadb", []string{"mariadb-ledger"}, replace(&x.places.MariaDB, local(maria.Port)), func() error { maria.Kill(); return maria.Up() }},
+		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, red.Addr()), func() error { red.Kill(); return red.Up() }},
+		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, s3.Address()), s3.Restart},
+		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart},
+		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart},
 	}
 	return x
 }

@@ -11,8 +11,8 @@ import (
 
 // obey carries out the orders of the nemesis, one line each, until it is told to finish:
 //
-//	stop PLACE TAG     stop at the next place of that kind, and say "stopping TAG"
-//	go                 forget an order to stop
+//	stop PLACE TAG NAME  take that lock, stop at that place under it, and say "stopping TAG"
+//	go TAG             forget an order to stop
 //	step DURATION      set the clock of later and present sessions
 //	lose METHOD III    lose the replies of the next calls of etcd, as many as there are strokes
 //	late METHOD AFTER  deliver the next call after that time, and tell its caller at once that the reply was lost
@@ -25,12 +25,12 @@ func (w *worker) obey() {
 		if len(word) == 0 {
 			continue
 		}
-		word = append(word, "", "")
+		word = append(word, "", "", "")
 		switch word[0] {
 		case "stop":
-			w.pause.order(word[1], word[2])
+			w.stops.add(stop{place: word[1], tag: word[2], resource: word[3]})
 		case "go":
-			w.pause.order("", "")
+			w.stops.forget(word[1])
 		case "step":
 			w.clock.step(duration(word[1]))
 			w.self.Say("clock %v", w.clock.now())

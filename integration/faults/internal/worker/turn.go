@@ -100,7 +100,7 @@ func (w *worker) work(h hold) {
 		if err != nil || !w.look(h) {
 			return
 		}
-		w.pause.at(afterRead)
+		w.stops.at(afterRead, h.name)
 		if w.write(ctx, h, s, d) != history.Applied {
 			// What is not known to be applied may be at any later time, with this hold's token. The next hold's seal ends
 			// that, so the work goes on in another.
@@ -142,7 +142,7 @@ func (w *worker) write(ctx context.Context, h hold, s store.Store, d history.Doc
 		ctx, cancel = context.WithTimeout(ctx, shortly)
 		defer cancel()
 	}
-	err := s.Write(ctx, h.name, h.Token(), store.Write{Doc: next, Change: c, Inside: func() { w.pause.at(inside) }})
+	err := s.Write(ctx, h.name, h.Token(), store.Write{Doc: next, Change: c, Inside: func() { w.stops.at(inside, h.name) }})
 	done := h.event(history.Wrote)
 	done.Op = e.Op
 	return w.finishWrite(done, err)

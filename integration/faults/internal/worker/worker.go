@@ -44,7 +44,7 @@ type worker struct {
 	faults etcdtest.Faults // of the client
 	clock  steppedClock
 	rnd    *rand.Rand
-	pause  pause
+	stops  stops
 
 	session locker                 // nil: none at the moment
 	stores  map[string]store.Store // by resource; those that are open
@@ -71,7 +71,7 @@ func Run(self *child.Self) (err error) {
 		return err
 	}
 	w.rnd = rand.New(rand.NewPCG(w.cfg.Seed, uint64(len(w.cfg.Who))))
-	w.pause.self = self
+	w.stops.self = self
 	if w.client, err = store.EtcdClient(w.cfg.Endpoints, w.faults.Apply); err != nil {
 		return err
 	}
@@ -82,7 +82,11 @@ func Run(self *child.Self) (err error) {
 	}()
 	self.Say("up")
 	for !w.finish.Load() {
-		w.turn(w.cfg.Resources[w.rnd.IntN(len(w.cfg.Resources))])
+		name := w.cfg.Resources[w.rnd.IntN(len(w.cfg.Resources))]
+		if wanted := w.stops.wanted(); wanted != "" {
+			name = wanted
+		}
+		w.turn(name)
 		if w.calm.Load() {
 			w.calmTurns()
 		}
