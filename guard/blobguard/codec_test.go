@@ -162,8 +162,8 @@ func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 				g := newGuard(t, b, opts)
 				refused := func(op string, err error) {
 					t.Helper()
-					if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) || !strings.Contains(err.Error(), `"doc"`) {
-						t.Errorf("%s, adopt %v, %s: %s = %v; want an error that names the object", codec, adopt, name, op, err)
+					if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) || !strings.Contains(err.Error(), `"doc"`) || !strings.Contains(err.Error(), "the stamp is damaged") {
+						t.Errorf("%s, adopt %v, %s: %s = %v; want an error that names the object and the damage", codec, adopt, name, op, err)
 					}
 				}
 				_, err := g.Highest(t.Context(), "doc")
@@ -216,4 +216,26 @@ func fuzz(t *testing.T, b *membucket.Bucket, codec blobguard.Codec, content stri
 		t.Fatal(err)
 	}
 	holds(t, newGuard(t, b, &blobguard.Options{Codec: codec}), "doc", content, 6)
+}
+
+// lastBreath fails with its last byte, when nothing can stop a request any more that has it.
+type lastBreath struct{ *strings.Reader }
+
+func (l lastBreath) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if err == nil && l.Len() == 0 {
+		err = errors.New("disk failure")
+	}
+	return n, err
+}
+
+func TestContentThatFailsWithItsLastByteIsWrittenAndNotCalledUnwritten(t *testing.T) {
+	s := membucket.New(true)
+	g, err := blobguard.New(t.Context(), s, &blobguard.Options{Codec: blobguard.Verbatim()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Put(t.Context(), "r", 5, lastBreath{strings.NewReader("all of it")}); err != nil {
+		t.Errorf("Put = %v", err)
+	}
 }

@@ -66,14 +66,15 @@ func (g *Guard) get(ctx context.Context, resource string) (Value, error) {
 		return Value{}, err
 	}
 	for try := 0; ; try++ {
+		var v Value
 		r, err := g.look(ctx, key, getWindow)
-		if err != nil {
-			return Value{}, err
-		}
-		if r.absent() {
+		switch {
+		case err != nil:
+		case r.absent():
 			return Value{}, &NotExistError{Resource: resource, Highest: r.stamp.token}
+		default:
+			v, err = g.open(ctx, key, r)
 		}
-		v, err := g.open(ctx, key, r)
 		if err == nil || !errors.Is(err, errChanged) || try == g.opts.MaxRetries {
 			return v, err
 		}

@@ -20,7 +20,8 @@
 // The condition is not waited for: of two writers that meet at one object, one is through, and the other looks again. One
 // resource is written by one goroutine of a holder at a time; within a Guard they wait for each other.
 //
-// Buckets: s3bucket for Amazon S3 and what speaks its protocol; [Bucket] is the interface for your own.
+// Buckets: s3bucket for Amazon S3 and what speaks its protocol, gcsbucket for Google Cloud Storage and azbucket for Azure Blob
+// Storage, the last two in modules of their own; [Bucket] is the interface for your own.
 package blobguard
 
 import (
@@ -130,11 +131,13 @@ func (g *Guard) key(resource string) (string, error) {
 	}
 	whole := g.opts.Prefix + key
 	if key == "" || len(whole) > maxKey || !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
-		return "", fmt.Errorf("blobguard: the key %.40q of %.40q is not valid UTF-8 of 1 to %d bytes without NUL, Options.Prefix included; give Options.Key", whole, resource, maxKey)
+		return "", fmt.Errorf("blobguard: the key %.40q of %.40q is not valid UTF-8 of 1 to %d bytes without NUL, Options.Prefix included; "+
+			"give Options.Key", whole, resource, maxKey)
 	}
 	for part := range strings.SplitSeq(whole, "/") {
 		if part == "" || part == "." || part == ".." {
-			return "", fmt.Errorf("blobguard: the key %.40q of %.40q has the part %q, which clients and servers may take for another key; give Options.Key", whole, resource, part)
+			return "", fmt.Errorf("blobguard: the key %.40q of %.40q has the part %q, which clients and servers may take for another key; "+
+				"give Options.Key", whole, resource, part)
 		}
 	}
 	return whole, nil

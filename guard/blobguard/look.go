@@ -84,7 +84,8 @@ func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, er
 	}
 	if knew && (r.version == "" || r.stamp.token < before.mark) {
 		if _, still := g.turns.recall(key); still { // not purged meanwhile
-			return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard", ErrMarkLost, int64(before.mark), int64(r.stamp.token))
+			return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard",
+				ErrMarkLost, int64(before.mark), int64(r.stamp.token))
 		}
 	}
 	if r.version == "" {
@@ -102,7 +103,8 @@ func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, er
 // adopt tells whether an object without a stamp may be taken for one that was never marked.
 func (g *Guard) adopt(ctx context.Context, key string, r record) error {
 	if !g.opts.Adopt {
-		return fmt.Errorf("%w that %s finds; it was written without the guard, or with another codec; Options.Adopt takes it over as one that was never marked", errUnstamped, g.codec)
+		return fmt.Errorf("%w that %s finds; it was written without the guard, or with another codec; "+
+			"Options.Adopt takes it over as one that was never marked", errUnstamped, g.codec)
 	}
 	content := g.content(ctx, key, r)
 	defer content.Close()

@@ -131,12 +131,41 @@ func TestStoreWithOtherFaultsIsRefused(t *testing.T) {
 			t.Errorf("%s: the probe left %q", name, left)
 		}
 	}
+	for name, ignores := range map[string]func(now blobguard.Version) bool{
+		"takes a write on a former version":       func(now blobguard.Version) bool { return now != "" },
+		"takes a write on a version that is gone": func(now blobguard.Version) bool { return now == "" },
+	} {
+		b := lax{membucket.New(false), ignores}
+		if _, err := blobguard.New(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), "ignores conditions") {
+			t.Errorf("%s: New = %v; want an error that says that conditions are ignored", name, err)
+		}
+		if left := keys(t, b, ""); len(left) > 0 {
+			t.Errorf("%s: the probe left %q", name, left)
+		}
+	}
 	claims := claimsUnique{membucket.New(false)}
 	for _, codec := range []blobguard.Codec{blobguard.Verbatim(), blobguard.JSON()} {
 		if _, err := blobguard.New(t.Context(), claims, &blobguard.Options{Codec: codec}); err == nil {
 			t.Errorf("%s on a bucket that claims unique versions and has none: New = nil; want an error", codec)
 		}
 	}
+}
+
+// lax ignores If-Match at times.
+type lax struct {
+	*membucket.Bucket
+	ignores func(now blobguard.Version) bool
+}
+
+func (l lax) Put(ctx context.Context, key string, body io.ReadSeeker, expect blobguard.Version) (blobguard.Version, error) {
+	var now blobguard.Version
+	if o, err := l.Get(ctx, key, 0, 0); err == nil {
+		now = o.Version
+	}
+	if expect != "" && l.ignores(now) {
+		expect = now
+	}
+	return l.Bucket.Put(ctx, key, body, expect)
 }
 
 type claimsUnique struct{ *membucket.Bucket }

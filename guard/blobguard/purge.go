@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Purge removes resource without a trace: the object, its mark, and with [Pointer] its data. It is not guarded, and no guard is
-// left: any holder's write, however late, creates the object anew. So it is for resources that nobody will ever write again, and for those
-// whose mark was lost, when it is sure that no former holder writes any more. A Purge that failed may still take effect later.
+// Purge removes resource without a trace: the object, its mark, and with [Pointer] its data. It is not guarded, and leaves no
+// guard behind: any holder's write, however late, creates the object anew. So it is for resources that nobody will ever write
+// again, and for those whose mark was lost, when it is sure that no former holder writes any more. A Purge that failed may
+// still take effect later.
 //
 // Delete is the guarded way to remove the content alone.
 func (g *Guard) Purge(ctx context.Context, resource string) error {

@@ -14,12 +14,12 @@ import (
 //
 // The error is one of these:
 //   - a [*guard.StaleError] if the resource has seen a higher token: nothing was written, nor will be;
-//   - one that wraps [guard.ErrUnknown] if an answer was lost and the object does not tell: it was written, or will be by
-//     a request that is still on its way, or neither;
+//   - one that wraps [guard.ErrUnknown] if an answer was lost and the object does not tell: it was written, or will be by a
+//     request that is still on its way, or neither;
 //   - one that wraps [ErrMarkLost] if this Guard has seen a mark that is not there any more;
 //   - one that wraps [ErrBusy] if other writers came first each time;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - any other: nothing was written, as with ErrMarkLost and ErrBusy, unless it wraps guard.ErrUnknown as well.
+//   - any other: nothing was written, which is so with ErrMarkLost and ErrBusy, too, unless they come with guard.ErrUnknown.
 //
 // A lost answer alone is no ErrUnknown: Put looks at the object, finds its own random number there, and returns nil; or it
 // finds the object as it was, and sends the same write again, of which at most one can find its condition. A stale

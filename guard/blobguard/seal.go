@@ -8,7 +8,7 @@ import (
 
 // Seal implements [guard.Sealer]: it writes the object again with the same content and the higher mark, or a tombstone where
 // there is none. With [Pointer] that is a small write; with the other codecs the whole content goes from the store to here and
-// back, through little memory. Errors are those of [Guard.Put].
+// back, through little memory and two connections at once. Errors are those of [Guard.Put].
 //
 // It also writes when the mark is tok already. So a Seal that returned nil ends the uncertainty after [guard.ErrUnknown]: an
 // earlier write of this holder that has not landed by then never will.

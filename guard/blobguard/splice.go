@@ -73,10 +73,10 @@ func (s *splice) read(p []byte, from int64) (int, error) {
 	s.pos += int64(n)
 	s.there += int64(n)
 	switch {
-	case err == io.EOF && s.there < s.size:
-		err = s.fail(io.ErrUnexpectedEOF) // it has become shorter since it was measured
+	case s.there >= s.size:
+		err = nil // the end of the whole comes with the next call; an error would come too late to stop the request
 	case err == io.EOF:
-		err = nil // of the content; that of the whole comes with the next call
+		err = s.fail(io.ErrUnexpectedEOF) // it has become shorter since it was measured
 	case err != nil:
 		err = s.fail(err)
 	}

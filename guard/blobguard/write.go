@@ -186,5 +186,6 @@ func (w *writing) gaveUp() error {
 // unread is for a request of which nobody saw what became of it. A conflict alone does not say that it was not applied:
 // something on the way to the store may have sent it twice.
 func (w *writing) unread(err error) error {
-	return w.wrap(fmt.Errorf("%w: the store answered %w, and what has become of the write cannot be read: %w; look before you go on", guard.ErrUnknown, w.last, err))
+	return w.wrap(fmt.Errorf("%w: the answer was %w, and what has become of the write cannot be read: %w; look before you go on",
+		guard.ErrUnknown, w.last, err))
 }

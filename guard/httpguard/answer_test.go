@@ -83,6 +83,26 @@ func TestOnlyARefusalOfThisVeryRequestIsBelieved(t *testing.T) {
 	})
 }
 
+// endless is a body that never ends, and counts what was read of it.
+type endless struct{ n int }
+
+func (e *endless) Read(b []byte) (int, error) { e.n += len(b); return len(b), nil }
+
+func TestAProblemWithoutEndIsNotReadToItsEnd(t *testing.T) {
+	body := &endless{}
+	rt := &httpguard.Transport{Base: roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 412, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(io.LimitReader(body, 1<<30))}, nil
+	})}
+	resp, err := put(guard.NewContext(t.Context(), "a", 7), rt, "http://127.0.0.1/", "v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body.n > 1<<20 {
+		t.Errorf("%d bytes were read", body.n)
+	}
+}
+
 // Whatever a server answers: an error only for what is a refusal, and otherwise the answer as it came.
 func FuzzAnswer(f *testing.F) {
 	for _, status := range []int{200, 412, 428, 500} {

@@ -47,6 +47,12 @@ func TestProtectedTableRefusesWhatDidNotPassCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExec(t, pool, "TRUNCATE doc")
+	for _, resource := range []string{"", "a\x00", strings.Repeat("x", 513)} {
+		if err := g.Protect(t.Context(), "doc", resource); err == nil || !strings.Contains(err.Error(), "name") {
+			t.Errorf("Protect for %.9q: %v; want an error about the name", resource, err)
+		}
+	}
+	mustExec(t, pool, "INSERT INTO doc VALUES (1)") // nothing came of those
 	if err := g.Protect(t.Context(), "nowhere", "x"); err == nil || strings.Contains(err.Error(), "call Migrate") {
 		t.Errorf("Protect of a table that is not there: %v", err)
 	}

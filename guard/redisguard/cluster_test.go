@@ -17,6 +17,7 @@ import (
 
 // One cluster for all of this, since it takes seconds to find together.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, durable...)
 	t.Run("keys", func(t *testing.T) { testClusterKeys(t, c) })
 	t.Run("scripts", func(t *testing.T) { testClusterScripts(t, c) })
@@ -125,7 +126,7 @@ func testMovingSlot(t *testing.T, c *redistest.Cluster) {
 	const r = "moving"
 	client := c.Client(t)
 	g := newGuard(t, client, nil)
-	waiting := newGuard(t, client, &redisguard.Options{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	waiting := newGuard(t, c.Client(t), &redisguard.Options{Replicas: 1, ReplicaTimeout: time.Millisecond}) // nobody else tells its client who has what
 	accepted(t, "Set", g.Set(t.Context(), r, 5, "a", 0))
 	mark, value := g.Key(r, "")+"#mark", g.Key(r, "")
 	slot := client.ClusterKeySlot(t.Context(), mark).Val()

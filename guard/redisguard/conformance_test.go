@@ -61,6 +61,7 @@ func flush(t *testing.T, c redis.UniversalClient) {
 }
 
 func TestServerPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, durable...)
 	guardtest.Run(t, func(t *testing.T) guardtest.Store {
 		c := s.Client(t)
@@ -79,6 +80,7 @@ func TestServerPassesTheSuite(t *testing.T) {
 
 // The same with every write waiting for a replica.
 func TestServerWithReplicaPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, durable...)
 	s.StartReplica(t)
 	o := &redisguard.Options{Replicas: 1}
@@ -95,6 +97,7 @@ func TestServerWithReplicaPassesTheSuite(t *testing.T) {
 }
 
 func TestClusterPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, durable...)
 	guardtest.Run(t, func(t *testing.T) guardtest.Store {
 		c := cluster.Client(t)

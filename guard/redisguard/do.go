@@ -74,10 +74,7 @@ func (g *Guard) conclude(o *operation, a answer, lost error) (any, error) {
 		if err == nil {
 			err = guard.Check(o.resource, o.tok, highest)
 		}
-		if err == nil {
-			err = fmt.Errorf("redisguard: %s was refused by a mark of %d, which is not higher", o.what(), int64(highest))
-		}
-		if !errors.Is(err, guard.ErrStale) {
+		if !errors.Is(err, guard.ErrStale) { // no token, or none that is higher
 			return nil, g.unreadable(o, fmt.Sprintf("a token %q", a.text()), lost)
 		}
 		g.unsettled.settled(o.resource, highest, nil)

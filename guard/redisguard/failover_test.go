@@ -47,6 +47,7 @@ func TestFailoverLosesAMarkThatNobodyWaitedFor(t *testing.T) {
 }
 
 func TestWriteThatNoReplicaHasIsUnknownUntilItHas(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t)
 	replica := primary.StartReplica(t)
 	g := newGuard(t, primary.Client(t), &redisguard.Options{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
@@ -101,6 +102,7 @@ func TestRepeatedRequestWaitsForReplicasToo(t *testing.T) {
 
 // Sentinel promotes a replica, and the client follows.
 func TestSentinelFailoverKeepsTheMarkThatWasWaitedFor(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t)
 	primary.StartReplica(t)
 	sentinel := redistest.StartSentinel(t, primary)

@@ -15,6 +15,7 @@ import (
 // A request that was given up can still arrive: the network or a server that stood still had it.
 // https://github.com/redis/hiredis/issues/749, https://github.com/redisson/redisson/issues/1129
 func TestLateRequestNeverLandsAfterALaterOperation(t *testing.T) {
+	t.Parallel()
 	cut := errors.New("cut")
 	for name, later := range map[string]func(t *testing.T, l *lossy){
 		"Set":  func(t *testing.T, l *lossy) { accepted(t, "Set", l.through.Set(t.Context(), "r", 5, "b", 0)) },

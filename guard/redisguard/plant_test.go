@@ -18,6 +18,7 @@ import (
 // Errors of the plant, such as CROSSSLOT, NOSCRIPT and READONLY, are taken for refusals:
 // https://github.com/bsm/redislock/pull/94, https://github.com/redis/redis-doc/pull/2686
 func TestErrorsOfThePlantAreNeitherStaleNorUnknown(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		code  string
 		spoil func(t *testing.T, c *redis.Client)
@@ -79,6 +80,7 @@ func do(args ...any) func(*testing.T, *redis.Client) {
 }
 
 func TestFlushedScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]*redisguard.Options{"plain": nil, "one connection": {Replicas: 1}} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Start(t)

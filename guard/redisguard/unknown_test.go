@@ -163,6 +163,7 @@ func TestRefusalAfterALostReplyIsUnknown(t *testing.T) {
 
 // go-redis repeats nothing in secret: the requests are those of the guard.
 func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]redistest.Fault{"request": redistest.LoseRequest, "reply": redistest.LoseReply} {
 		for client, wait := range map[string]int{"plain": 0, "one connection": 1} {
 			t.Run(name+", "+client, func(t *testing.T) {
@@ -200,6 +201,7 @@ func TestServerThatStandsStillLeavesTheOutcomeUnknown(t *testing.T) {
 
 // Nothing listens: nothing was sent, and that is known.
 func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client := func() *redis.Client {
 		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DialerRetries: 1})

@@ -3,13 +3,17 @@ package sqlguard_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
+	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 )
 
 // deadlock makes tx the victim of a real deadlock, and returns the error of the statement that was chosen.
@@ -124,3 +128,49 @@ func TestDeadlockReturnedLateIsRunAgain(t *testing.T) {
 		t.Errorf("Do = %v after %d runs, %d rows; want nil after 2, and 1", err, runs, n)
 	}
 }
+
+// Switching autocommit on again commits what is open. After a COMMIT that was refused on the way nothing may be.
+func TestSettingsTakenBackCommitNothing(t *testing.T) {
+	c, err := mysql.ParseDSN(mariadbtest.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(refusingConnector{connector})
+	defer db.Close()
+	direct := openDB(t, "mysql", c.FormatDSN())
+	newGuard(t, direct, sqlguard.MySQL, nil)
+	mustExec(t, direct, "CREATE TABLE doc (n int)")
+	g, err := sqlguard.New(db, sqlguard.MySQL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Do(t.Context(), "x", 5, doExec("INSERT INTO doc VALUES (1)")); !errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("Do = %v; want ErrUnknown", err)
+	}
+	if n := value[int](t, direct, "SELECT count(*) FROM doc"); n != 0 {
+		t.Errorf("%d rows are stored", n)
+	}
+}
+
+// refusingConnector is the driver with a pooler behind it that passes no COMMIT on.
+type refusingConnector struct{ driver.Connector }
+
+func (c refusingConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	return refusingConn{conn}, err
+}
+
+type refusingConn struct{ driver.Conn }
+
+func (c refusingConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
+	return refusingTx{tx}, err
+}
+
+type refusingTx struct{ driver.Tx }
+
+func (refusingTx) Commit() error { return errors.New("refused by the pooler") }

@@ -146,8 +146,9 @@ func TestBrokenConnectionsOfThePoolAreReplaced(t *testing.T) {
 	c := &brokenConnector{Connector: stdlib.GetConnector(*cfg), broken: 3}
 	db := sql.OpenDB(c)
 	defer db.Close()
-	g := newGuard(t, openDB(t, "pgx", stdlib.RegisterConnConfig(cfg)), sqlguard.Postgres, nil)
-	if g, err = sqlguard.New(db, sqlguard.Postgres, nil); err != nil {
+	newGuard(t, openDB(t, "pgx", stdlib.RegisterConnConfig(cfg)), sqlguard.Postgres, nil) // its table, over good ones
+	g, err := sqlguard.New(db, sqlguard.Postgres, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Seal(t.Context(), "x", 5); err != nil || c.broken != 0 {

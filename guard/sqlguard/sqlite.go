@@ -16,19 +16,20 @@ type sqlite struct{ name sqlmark.Table }
 
 func (s sqlite) table() sqlmark.Table { return s.name }
 
+// schema has one tree for each table instead of two, so that a check reads and writes fewer pages.
 func (s sqlite) schema() []string {
 	return []string{
 		fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
 	resource TEXT NOT NULL PRIMARY KEY COLLATE BINARY CHECK (typeof(resource) = 'text'),
 	token INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token > 0),
 	checks INTEGER NOT NULL
-)`, string(s.name)),
+) WITHOUT ROWID`, string(s.name)),
 		fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
 	resource TEXT NOT NULL COLLATE BINARY CHECK (typeof(resource) = 'text' AND resource <> ''),
 	operation TEXT NOT NULL COLLATE BINARY CHECK (typeof(operation) = 'text' AND operation <> ''),
 	created_at INTEGER NOT NULL,
 	PRIMARY KEY (resource, operation)
-)`, string(s.name.Once())),
+) WITHOUT ROWID`, string(s.name.Once())),
 		// The row of the empty name, which no resource can have, holds the version.
 		fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(s.name), sqlmark.Version),
 	}

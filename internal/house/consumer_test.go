@@ -22,9 +22,26 @@ func TestAProgramThatLocksLinksOneModuleMore(t *testing.T) {
 )`)
 }
 
-// A program that imports pgxguard links what pgx's pool brings along, and this module.
-func TestAProgramThatGuardsOverPgxLinksOneModuleMore(t *testing.T) {
-	oneMore(t, "guard/pgxguard", `import _ "github.com/jackc/pgx/v5/pgxpool"`)
+// A program that imports a guard links what the client that it hands over brings along, and this module.
+func TestAProgramThatGuardsLinksOneModuleMore(t *testing.T) {
+	for pkg, imports := range map[string]string{
+		"sqlguard":           "",
+		"pgxguard":           `import _ "github.com/jackc/pgx/v5/pgxpool"`,
+		"redisguard":         "import (\n_ \"github.com/redis/go-redis/v9\"\n_ \"go.uber.org/zap\"\n)",
+		"etcdguard":          `import _ "go.etcd.io/etcd/client/v3"`,
+		"fileguard":          "",
+		"blobguard":          "",
+		"blobguard/s3bucket": `import _ "github.com/aws/aws-sdk-go-v2/service/s3"`,
+		"httpguard":          "",
+		"grpcguard":          "import (\n_ \"google.golang.org/grpc\"\n_ \"google.golang.org/genproto/googleapis/rpc/errdetails\"\n)",
+	} {
+		t.Run(pkg, func(t *testing.T) {
+			if _, err := goCommand(root, nil, "list", "-deps", "./guard/"+pkg); err != nil { // for a fresh cache
+				t.Fatal(err)
+			}
+			oneMore(t, "guard/"+pkg, imports)
+		})
+	}
 }
 
 // oneMore compares the modules of a program that imports a package of ours with those of one that has the given imports.

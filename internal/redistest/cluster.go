@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,10 +96,8 @@ func (c *Cluster) StartReplica(t testing.TB, primary *Server) *Server {
 	for _, s := range c.Servers {
 		primary := s.Client(t)
 		Eventually(t, "the primaries name the replica", func() bool {
-			all, err := primary.ClusterSlots(t.Context()).Result()
-			return err == nil && slices.ContainsFunc(all, func(s redis.ClusterSlot) bool {
-				return slices.ContainsFunc(s.Nodes, func(n redis.ClusterNode) bool { return n.Addr == r.Addr() })
-			})
+			text, err := primary.ClusterNodes(t.Context()).Result()
+			return err == nil && strings.Contains(text, r.Addr()+"@") && strings.Contains(text, " slave "+id+" ")
 		})
 	}
 	return r

@@ -11,7 +11,8 @@
 // Rights that it needs: to read, write, delete and list blobs, as the role Storage Blob Data Contributor has. No lifecycle
 // rule may delete guarded objects: their marks would go with them. A blob with a lease refuses writes to everybody here.
 //
-// Tested on Azurite 3.37.0, not on Azure itself; the tests say what that server cannot show.
+// Tested on Azurite 3.37.0, not on Azure itself; the tests say what that server cannot show. Accounts with a hierarchical
+// namespace, where a part of a key is a folder, are not tested at all.
 package azbucket
 
 import (

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -69,13 +70,19 @@ func (g *guards) read(ctx context.Context, resource string) (string, error) {
 	return string(c), errors.Join(err, v.Body.Close())
 }
 
+// What Azurite cannot show of Azure:
+//   - ETags that are unique by promise: its are the time in milliseconds times a random number of 70,000 to 100,000;
+//   - a crash: it keeps what it acknowledged in memory for some seconds, so it is stopped in order here;
+//   - secondary endpoints that lag behind, throttling, policies;
+//   - accounts with a hierarchical namespace, where a part of a key is a folder.
 func TestGuardPassesTheSuite(t *testing.T) {
+	durable := sync.OnceValue(func() *aztest.Server { return aztest.Start(t, aztest.Files) })
 	for _, codec := range codecs {
 		t.Run(codec.String(), func(t *testing.T) {
 			guardtest.Run(t, func(t *testing.T) guardtest.Store {
 				s := aztest.Shared(t)
 				if strings.HasSuffix(t.Name(), "/Restart") {
-					s = aztest.Start(t, aztest.Files)
+					s = durable()
 				}
 				return store(t, s, codec)
 			})

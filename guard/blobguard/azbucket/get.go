@@ -26,7 +26,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 	// Without it Go would unpack what has Content-Encoding: gzip.
 	ctx = policy.WithHTTPHeader(ctx, http.Header{"Accept-Encoding": {"identity"}})
 	client := b.client.NewBlobClient(key)
-	for {
+	for range tries {
 		o, again, err := get(ctx, client, offset, length)
 		if bloberror.HasCode(err, bloberror.BlobNotFound) {
 			err = fmt.Errorf("%w: %w", blobguard.ErrNotExist, err)
@@ -38,7 +38,11 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 			return o, nil
 		}
 	}
+	return blobguard.Object{}, b.errorf("Get Blob", key, errors.New("it was replaced between two requests each time"))
 }
+
+// tries is more often than an object is replaced within one Get.
+const tries = 10
 
 // get is one try; again tells that the blob was replaced between two requests.
 func get(ctx context.Context, client *blob.Client, offset, length int64) (o blobguard.Object, again bool, err error) {

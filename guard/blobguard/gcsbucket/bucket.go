@@ -46,7 +46,7 @@ type Bucket struct {
 var _ blobguard.StampBucket = (*Bucket)(nil)
 
 // New returns the bucket of that name. It does no I/O. The client's own retries are used for reads, deletions and lists,
-// and are switched off for Put and PutStamped.
+// and are switched off for Put and PutStamped. As the library has it, those go on until the context ends: give it a deadline.
 //
 // A nil client and an empty name are the error of each call.
 func New(client *storage.Client, bucket string) *Bucket { return &Bucket{client: client, name: bucket} }
@@ -95,7 +95,8 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, stamp 
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The answer to a second request says nothing about the first.
+	// The answer to a second request says nothing about the first. Without a buffer the client has nothing to send again
+	// today; the policy says that it must not.
 	o := b.client.Bucket(b.name).Object(key).If(only).Retryer(storage.WithPolicy(storage.RetryNever))
 	w := o.NewWriter(ctx)
 	// One request, streamed. An upload in chunks has a request that opens it, and others, and its own retries of each.

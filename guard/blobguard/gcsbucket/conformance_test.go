@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -69,13 +70,21 @@ func (g *guards) read(ctx context.Context, resource string) (string, error) {
 	return string(c), errors.Join(err, v.Body.Close())
 }
 
+// What fake-gcs-server cannot show of Cloud Storage:
+//   - generations that are unique by promise: its are the time in microseconds;
+//   - a crash: it can end between writing an object and writing its generation, so it is stopped in order here;
+//   - caches, and the limit of about one write a second of an object;
+//   - a missing bucket: an upload makes it;
+//   - conditions of deletions, which it ignores and the bucket does not use;
+//   - 416 for the last bytes of an empty object, which is asked for behind the end instead.
 func TestGuardPassesTheSuite(t *testing.T) {
+	durable := sync.OnceValue(func() *gcstest.Server { return gcstest.Start(t, gcstest.Files) })
 	for _, codec := range codecs {
 		t.Run(codec.String(), func(t *testing.T) {
 			guardtest.Run(t, func(t *testing.T) guardtest.Store {
 				s := gcstest.Shared(t)
 				if strings.HasSuffix(t.Name(), "/Restart") {
-					s = gcstest.Start(t, gcstest.Files)
+					s = durable()
 				}
 				return store(t, s, codec)
 			})

@@ -19,7 +19,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 	if err := b.usable(); err != nil {
 		return blobguard.Object{}, err
 	}
-	for {
+	for range tries {
 		o, again, err := b.get(ctx, key, offset, length)
 		if errors.Is(err, storage.ErrObjectNotExist) {
 			if missing := b.exists(ctx, key); missing != nil {
@@ -35,7 +35,11 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 			return o, nil
 		}
 	}
+	return blobguard.Object{}, b.errorf("read of", key, errors.New("it was replaced between two requests each time"))
 }
+
+// tries is more often than an object is replaced within one Get.
+const tries = 10
 
 // get is one try; again tells that the object was replaced between two requests.
 func (b *Bucket) get(ctx context.Context, key string, offset, length int64) (o blobguard.Object, again bool, err error) {

@@ -122,6 +122,18 @@ func TestGetOfAnObjectThatPutWroteIsOneRequest(t *testing.T) {
 	}
 }
 
+// A cache would give old marks for new ones, https://cloud.google.com/storage/docs/caching.
+func TestObjectsAreKeptOutOfCaches(t *testing.T) {
+	s := gcstest.Shared(t)
+	name := s.Bucket(t)
+	client := gcstest.NewClient(t, s.Address())
+	mustPut(t, gcsbucket.New(client, name), "k", "x", "")
+	attrs, err := client.Bucket(name).Object("k").Attrs(t.Context())
+	if err != nil || attrs.CacheControl != "no-store" || attrs.ContentType != "application/octet-stream" || attrs.ContentEncoding != "" {
+		t.Errorf("Cache-Control %q, type %q, encoding %q, %v", attrs.CacheControl, attrs.ContentType, attrs.ContentEncoding, err)
+	}
+}
+
 // Somebody has changed the metadata by hand: a mark that cannot be read is not the same as none.
 func TestStampWithoutItsFrameIsNoMissingStamp(t *testing.T) {
 	s := gcstest.Shared(t)

@@ -270,6 +270,23 @@ func TestLargeUploadIsRefusedWhenASuccessorWritesMeanwhile(t *testing.T) {
 	}
 }
 
+// A server that refuses a large write at once hangs up, and its answer is lost among the bytes on their way. What it has not
+// got the end of, it has not applied: the guard looks again, and has no doubt to tell of.
+func TestUploadThatIsCutOffHalfWayIsAConflict(t *testing.T) {
+	direct, through, proxy := newBucket(t)
+	proxy.Set(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		_, _ = io.CopyN(io.Discard, r.Body, 1<<20)
+		panic(http.ErrAbortHandler)
+	})
+	body := io.NewSectionReader(zeroes{}, 0, 64<<20) // more than the buffers on the way hold
+	if _, err := through.Put(t.Context(), "k", body, ""); kind(err) != "conflict" {
+		t.Errorf("Put = %v; want ErrConflict", err)
+	}
+	if _, err := direct.Get(t.Context(), "k", 0, 0); !errors.Is(err, blobguard.ErrNotExist) {
+		t.Errorf("something was stored: %v", err)
+	}
+}
+
 // fickle is another body when it is read for the second time.
 type fickle struct {
 	*strings.Reader

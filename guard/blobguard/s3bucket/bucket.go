@@ -175,8 +175,9 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 		in.IfMatch = aws.String(`"` + string(expect) + `"`)
 	}
 	out, err := b.client.PutObject(ctx, in, once)
+	whole, failed := tracked.end()
 	if err != nil {
-		return "", b.errorf("PutObject", key, classify(err, expect, tracked))
+		return "", b.errorf("PutObject", key, classify(err, expect, whole, failed))
 	}
 	v := version(out.ETag)
 	if v == "" {

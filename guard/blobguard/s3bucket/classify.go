@@ -14,8 +14,7 @@ import (
 
 // classify tells what an error of PutObject says about the write: that the condition did not hold, that nothing was
 // written, or, for what is left as it is, nothing.
-func classify(err error, expect blobguard.Version, body *sent) error {
-	whole, failed := body.whole()
+func classify(err error, expect blobguard.Version, whole bool, failed error) error {
 	switch status(err) {
 	case http.StatusPreconditionFailed, http.StatusConflict:
 		// 409 is ConditionalRequestConflict: another request for the key was under way, or it was deleted meanwhile.
@@ -35,12 +34,12 @@ func classify(err error, expect blobguard.Version, body *sent) error {
 			return fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err)
 		}
 		switch {
+		case whole:
+			return err
 		case failed != nil:
 			return fmt.Errorf("%w: the body cannot be read: %w", blobguard.ErrRefused, err)
-		case !whole:
-			return fmt.Errorf("%w: the connection ended before all was sent: %w", blobguard.ErrConflict, err)
 		}
-		return err
+		return fmt.Errorf("%w: the connection ended before all was sent: %w", blobguard.ErrConflict, err)
 	}
 	if s := status(err); s >= 300 && s < 500 {
 		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)

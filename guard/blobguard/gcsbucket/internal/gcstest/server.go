@@ -118,6 +118,7 @@ func NewClient(t testing.TB, address string, options ...option.ClientOption) *st
 	options = append([]option.ClientOption{
 		option.WithEndpoint("http://" + address + "/storage/v1/"),
 		option.WithHTTPClient(&http.Client{Transport: transport}),
+		option.WithoutAuthentication(), // else it looks on the machine and in the network for credentials
 	}, options...)
 	c, err := storage.NewClient(context.WithoutCancel(t.Context()), options...)
 	if err != nil {
