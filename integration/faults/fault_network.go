@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
@@ -15,10 +16,12 @@ const (
 	repliesOnly  = etcdtest.Replies
 )
 
-// cut makes the network between one worker and etcd silent. What is on its way is delivered afterwards, or lost, by turns.
+// cut makes the network between one worker and etcd silent while it holds a lock and goes on looking at it. What is on its
+// way is delivered afterwards, or lost, by turns.
 func cut(d etcdtest.Direction) fault {
 	return func(n *nemesis, s step) (strike, error) {
 		m := n.mate(s)
+		n.linger(s, m)
 		for _, p := range m.proxies {
 			if s.rnd().IntN(2) == 0 {
 				p.Hold(d)
@@ -27,6 +30,15 @@ func cut(d etcdtest.Direction) fault {
 			}
 		}
 		return strike{target: m.who(), undo: m.heal}, nil
+	}
+}
+
+// linger makes a worker hold a lock for long, unless it does not get it in time.
+func (n *nemesis) linger(s step, m *mate) {
+	tag := strconv.FormatUint(s.pick, 36)
+	m.order("stop lingering %s %s", tag, n.name(s))
+	if !m.said("stopping "+tag, 3*time.Second) {
+		m.order("go %s", tag)
 	}
 }
 
@@ -46,6 +58,7 @@ func halfOpen(n *nemesis, s step) (strike, error) {
 // delayReplies makes etcd's answers slow.
 func delayReplies(n *nemesis, s step) (strike, error) {
 	m := n.mate(s)
+	n.linger(s, m)
 	d := time.Duration(100+s.rnd().IntN(700)) * time.Millisecond
 	for _, p := range m.proxies {
 		p.Delay(etcdtest.Replies, d)

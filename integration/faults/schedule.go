@@ -66,9 +66,9 @@ var lanes = []lane{
 		{"delete-key", 2, 50 * ms, 50 * ms},
 	}},
 	{"network", 1000 * ms, all, []draw{
-		{"cut-both", 2, 500 * ms, 3500 * ms},
-		{"cut-requests", 2, 500 * ms, 3500 * ms},
-		{"cut-replies", 2, 500 * ms, 3500 * ms},
+		{"cut-both", 3, 2000 * ms, 4500 * ms},
+		{"cut-requests", 2, 2000 * ms, 4500 * ms},
+		{"cut-replies", 2, 2000 * ms, 4500 * ms},
 		{"half-open", 2, 1000 * ms, 4000 * ms},
 		{"replies-delayed", 2, 1000 * ms, 3000 * ms},
 		{"replies-lost", 2, 300 * ms, 1000 * ms},

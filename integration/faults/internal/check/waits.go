@@ -12,8 +12,8 @@ const slack = 2 * time.Second
 // storages hold up nobody's lock.
 var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation"}
 
-// Everybody tells whether the fault holds up all who wait.
-func Everybody(kind string) bool { return slices.Contains(everybody, kind) }
+// holdsUpAll tells whether the fault holds up all who wait.
+func holdsUpAll(kind string) bool { return slices.Contains(everybody, kind) }
 
 // waits: who waits has the lock within a TTL and two seconds of its being free, and of the end of what was in the way.
 func (r *run) waits() (found []Violation) {
@@ -63,7 +63,7 @@ func (r *run) freeFor(h *hold, until int64) (since int64, judged bool) {
 		since = max(since, min(end, until))
 	}
 	for _, f := range r.faults {
-		if f.begin > until || !Everybody(f.kind) && !whose[f.target] && f.kind != Revoke && f.kind != DeleteKey {
+		if f.begin > until || !holdsUpAll(f.kind) && !whose[f.target] && f.kind != Revoke && f.kind != DeleteKey {
 			continue
 		}
 		if f.end > until {

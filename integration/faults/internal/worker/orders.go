@@ -11,7 +11,7 @@ import (
 
 // obey carries out the orders of the nemesis, one line each, until it is told to finish:
 //
-//	stop PLACE TAG NAME  take that lock, stop at that place under it, and say "stopping TAG"
+//	stop PLACE TAG NAME  take that lock, stop at that place under it, and say "stopping TAG"; at "lingering", look for long
 //	go TAG             forget an order to stop
 //	step DURATION      set the clock of later and present sessions
 //	lose METHOD III    lose the replies of the next calls of etcd, as many as there are strokes

@@ -16,6 +16,7 @@ import (
 const (
 	afterRead = "after-read" // between reading and writing
 	inside    = "inside"     // in the middle of the guarded step
+	lingering = "lingering"  // after reading, but there it goes on looking at its hold
 )
 
 // stop is an order to stop once at a place, when a resource is worked on.
@@ -54,19 +55,25 @@ func (p *stops) wanted() string {
 
 // at obeys an order that is for this place.
 func (p *stops) at(place, resource string) {
-	p.mu.Lock()
-	i := slices.IndexFunc(p.orders, func(s stop) bool { return s.place == place && s.resource == resource })
-	var tag string
-	if i >= 0 {
-		tag = p.orders[i].tag
-		p.orders = slices.Delete(p.orders, i, i+1)
-	}
-	p.mu.Unlock()
-	if i < 0 {
+	tag, ordered := p.take(place, resource)
+	if !ordered {
 		return
 	}
 	p.self.Say("stopping %s", tag)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // of oneself, which is always allowed
 	// Another thread may have got the signal, and this one would run on for a moment.
 	time.Sleep(20 * time.Millisecond)
+}
+
+// take returns the tag of an order for this place, which is obeyed with that.
+func (p *stops) take(place, resource string) (tag string, ordered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.orders, func(s stop) bool { return s.place == place && s.resource == resource })
+	if i < 0 {
+		return "", false
+	}
+	tag = p.orders[i].tag
+	p.orders = slices.Delete(p.orders, i, i+1)
+	return tag, true
 }

@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
@@ -101,12 +102,30 @@ func (w *worker) work(h hold) {
 			return
 		}
 		w.stops.at(afterRead, h.name)
+		if !w.linger(h) {
+			return
+		}
 		if w.write(ctx, h, s, d) != history.Applied {
 			// What is not known to be applied may be at any later time, with this hold's token. The next hold's seal ends
 			// that, so the work goes on in another.
 			return
 		}
 	}
+}
+
+// linger obeys an order to hold the lock for long: it looks again and again, and returns whether it holds it still.
+func (w *worker) linger(h hold) bool {
+	tag, ordered := w.stops.take(lingering, h.name)
+	if !ordered {
+		return true
+	}
+	w.self.Say("stopping %s", tag)
+	for end := time.Now().Add(longestHold); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !w.look(h) {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *worker) seal(ctx context.Context, h hold, s store.Store) bool {

@@ -31,6 +31,8 @@ const (
 	// One write of so many gives up shortly, so that requests which are held up come when nobody waits for them.
 	impatient = 4
 	shortly   = 700 * time.Millisecond
+	// longestHold is how long a hold lasts that is told to last long: longer than a lease.
+	longestHold = 4 * time.Second
 	// mostWrites is how many writes it makes in a hold at most.
 	mostWrites = 3
 )
