@@ -61,3 +61,24 @@ func restartStorage(n *nemesis, s step) (strike, error) {
 		x.proxy.Heal()
 	}}, nil
 }
+
+// strikeWrite lets one write be carried out without a reply, or late: the first that comes.
+func strikeWrite(late bool) fault {
+	return func(n *nemesis, s step) (strike, error) {
+		var can []storage
+		for _, x := range n.site.storages {
+			if x.strike != nil {
+				can = append(can, x)
+			}
+		}
+		x := can[s.turn%len(can)]
+		m, tag := n.mate(s), strconv.FormatUint(s.pick, 36)
+		resume, ok := m.stopAt("after-read", x.resources[s.turn/len(can)%len(x.resources)], tag)
+		forget := x.strike(late)
+		if ok {
+			time.Sleep(10 * time.Millisecond) // until it stands still
+			resume()
+		}
+		return strike{target: x.name, undo: forget}, nil
+	}
+}

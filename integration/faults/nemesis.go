@@ -58,6 +58,8 @@ var faults = map[string]fault{
 	"defragmentation":   defragment,
 	"no-space":          noSpace,
 	"storage-restarted": restartStorage,
+	"write-reply-lost":  strikeWrite(false),
+	"write-late":        strikeWrite(true),
 }
 
 // nemesis brings about the faults of all lanes.

@@ -81,6 +81,8 @@ var lanes = []lane{
 		{"storage-requests-late", 4, 800 * ms, 2000 * ms},
 		{"storage-reset", 2, 10 * ms, 10 * ms},
 		{"storage-restarted", 4, 10 * ms, 300 * ms},
+		{"write-reply-lost", 6, 200 * ms, 800 * ms},
+		{"write-late", 6, 300 * ms, 2500 * ms},
 	}},
 	{"servers", 4000 * ms, all, []draw{
 		{"member-killed", 2, 300 * ms, 2500 * ms},

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/internal/commitproxy"
 	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 	"github.com/fencedlock/fencedlock/internal/redistest"
@@ -37,6 +39,9 @@ type storage struct {
 	resources []string
 	proxy     *etcdtest.Proxy
 	restart   func() error
+	// strike lets the next write be carried out without a reply, or late when its writer has been told that the connection
+	// broke; nil where nobody can tell a write from other requests. forget ends that, and carries out what is late.
+	strike func(late bool) (forget func())
 }
 
 // openSite starts everything. What cannot be started fails the run.
@@ -93,6 +98,15 @@ func openSite(s *stage, guarded bool) *site {
 	d.HTTP, d.GRPC = service.HTTP, service.GRPC
 	x.direct, x.places = d, d
 
+	pgCommits, dsn := pgtest.NewProxy(s, d.Postgres)
+	x.places.Postgres = dsn
+	mariaCommits, dsn := mariadbtest.NewProxy(s, d.MariaDB)
+	x.places.MariaDB = dsn
+	redisScripts := redistest.NewProxy(s, d.Redis)
+	x.places.Redis = redisScripts.Addr
+	s3Puts := s3test.NewProxy(s, d.S3)
+	x.places.S3 = s3Puts.Address()
+
 	through := func(address string) (*etcdtest.Proxy, string) {
 		p := etcdtest.StartProxy(s, address)
 		return p, p.Addr()
@@ -105,14 +119,40 @@ func openSite(s *stage, guarded bool) *site {
 		*dsn = strings.Replace(*dsn, address, addr, 1)
 		return p
 	}
-	local := func(port int) string { return "127.0.0.1:" + itoa(port) }
 	x.storages = []storage{
-		{"postgres", []string{"postgres-ledger", "pgx-ledger"}, replace(&x.places.Postgres, local(pg.Port)), func() error { pg.Kill(); return pg.Up() }},
-		{"mariadb", []string{"mariadb-ledger"}, replace(&x.places.MariaDB, local(maria.Port)), func() error { maria.Kill(); return maria.Up() }},
-		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, red.Addr()), func() error { red.Kill(); return red.Up() }},
-		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, s3.Address()), s3.Restart},
-		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart},
-		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart},
+		{"postgres", []string{"postgres-ledger", "pgx-ledger"}, replace(&x.places.Postgres, hostOf(x.places.Postgres)),
+			func() error { pg.Kill(); return pg.Up() }, commits(pgCommits)},
+		{"mariadb", []string{"mariadb-ledger"}, replace(&x.places.MariaDB, hostOf(x.places.MariaDB)),
+			func() error { maria.Kill(); return maria.Up() }, commits(mariaCommits)},
+		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, x.places.Redis),
+			func() error { red.Kill(); return red.Up() }, commits(redisScripts.Proxy)},
+		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, x.places.S3), s3.Restart, func(late bool) func() {
+			s3Puts.Once(map[bool]s3test.Fault{true: s3test.DelayRequest, false: s3test.LoseReply}[late])
+			return func() {
+				s3Puts.Set(nil)
+				s3Puts.Release()
+			}
+		}},
+		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart, nil},
+		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart, nil},
 	}
 	return x
+}
+
+// hostOf finds host:port in a data source name.
+func hostOf(dsn string) string { return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(dsn) }
+
+// commits strikes the next COMMIT, or script of Redis.
+func commits(p *commitproxy.Proxy) func(late bool) (forget func()) {
+	return func(late bool) func() {
+		fault := commitproxy.LoseReply
+		if late {
+			fault = commitproxy.DelayRequest
+		}
+		p.Fail(fault)
+		return func() {
+			p.Release()
+			p.Fail(0)
+		}
+	}
 }
