@@ -75,7 +75,8 @@ func (r *run) lockIsLinear() (found []Violation) {
 			from, to := h.ask, never
 			if len(h.looks) > 0 {
 				from = h.looks[len(h.looks)-1]
-				from = max(h.ask, min(from, r.takenAway(h), r.misled(h, from)))
+				away, _ := r.takenAway(h)
+				from = max(h.ask, min(from, away, r.misled(h, from)))
 			}
 			if h.left > 0 {
 				to = h.left

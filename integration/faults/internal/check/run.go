@@ -177,15 +177,15 @@ func (r *run) paused(h *hold) bool {
 	})
 }
 
-// takenAway is when the hold's key was deleted from outside, never if it was not.
-func (r *run) takenAway(h *hold) int64 {
+// takenAway is when the hold's key was deleted from outside, at the earliest and at the latest; never if it was not.
+func (r *run) takenAway(h *hold) (from, to int64) {
 	for _, f := range r.faults {
 		if f.kind == Revoke && f.target == "lease "+strconv.FormatInt(h.lease, 10) ||
 			f.kind == DeleteKey && f.target == "token "+strconv.FormatInt(h.token, 10) {
-			return f.begin
+			return f.begin, f.end
 		}
 	}
-	return never
+	return never, never
 }
 
 // misled is since when the hold's process had a clock that was set back, at T; never if it had not.

@@ -13,10 +13,11 @@ func (r *run) tokens() (found []Violation) {
 				found = append(found, violation("tokens rise", name, "%s and %s both got %d", other.id, h.id, h.token))
 			}
 			seen[h.token] = h
+			away, _ := r.takenAway(h)
 			switch {
 			case highest == nil || h.token > highest.token:
 				highest = h
-			case r.paused(h) || r.takenAway(h) < h.got:
+			case r.paused(h) || away < h.got:
 				// It was granted before, and came to itself after its successor.
 			case h.token < highest.token:
 				found = append(found, violation("tokens rise", name, "%s got %d after %s had got %d", h.id, h.token, highest.id, highest.token))
@@ -50,7 +51,7 @@ func (r *run) trust() (found []Violation) {
 
 // excused: a key that was deleted from outside is noticed within a TTL, and whose clock goes back knows nothing.
 func (r *run) excused(h *hold, t int64) bool {
-	if away := r.takenAway(h); away <= t && t <= away+int64(r.TTL) {
+	if from, to := r.takenAway(h); from <= t && t <= to+int64(r.TTL) {
 		return true
 	}
 	return r.misled(h, t) <= t
