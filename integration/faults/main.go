@@ -87,9 +87,7 @@ func run(ctx context.Context, out io.Writer, length time.Duration, seed uint64, 
 		if err := res.explain(out, r.dir); err != nil {
 			return false, err
 		}
-		if (len(res.violations) > 0) != (s.mode != worker.Guarded) {
-			ok = false
-		}
+		ok = ok && res.asItShould()
 	}
 	if len(results) == 0 {
 		return false, fmt.Errorf("there is no mode %q", only)

@@ -45,6 +45,9 @@ func table(out io.Writer, results []*result) {
 	}
 }
 
+// asItShould tells whether the guarded run broke no promise, or a control broke some.
+func (r *result) asItShould() bool { return (len(r.violations) == 0) == (r.mode == worker.Guarded) }
+
 func (r *result) struck() (n int) {
 	for _, c := range r.faults {
 		n += c
