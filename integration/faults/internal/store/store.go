@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package store has the storages of a fault run behind one face: each holds one history.Doc for a resource, and replaces it
 // by another, under a guard or without.
 package store
