@@ -10,13 +10,16 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages to test; some of one module: make test PKG=./lock/... MODULES=.
 PKG := ./...
 
-.PHONY: setup test lint fmt tidy bench soak faults modules
+.PHONY: setup test fuzz lint fmt tidy bench soak faults modules
 
 setup: ## say which servers the tests need and, on Debian as root, install them
 	scripts/setup
 
 test: ## all tests of all modules under the race detector
 	scripts/test "$(PKG)" $(MODULES)
+
+fuzz: ## each fuzz target of all modules for a while: make fuzz FUZZTIME=1m
+	scripts/fuzz $(MODULES)
 
 lint: ## what CI checks beside the tests
 	for m in $(MODULES); do ( cd $$m; echo "lint: $$m"; \

@@ -65,7 +65,7 @@ type Bucket interface {
 	//
 	// It sends one request, and does not try again on its own, nor lets its client: an answer to a second request says
 	// nothing about the first. It reads and seeks body as it likes, does not close it, and does not touch it any more once it
-	// has returned. When body cannot be read, or is shorter than Seek said, nothing is written.
+	// has returned. When body cannot be read, or is shorter than Seek said, nothing is written, and the error wraps ErrRefused.
 	//
 	// The error wraps ErrConflict or ErrRefused for what these say; for any other the outcome is open.
 	Put(ctx context.Context, key string, body io.ReadSeeker, expect Version) (Version, error)
@@ -88,6 +88,6 @@ type Bucket interface {
 type StampBucket interface {
 	Bucket
 
-	// PutStamped is Put, with stamp as the [Object.Stamp] of later reads. A stamp is 1 to 256 bytes of printable ASCII.
+	// PutStamped is Put, with stamp as the [Object.Stamp] of later reads. A stamp is 1 to 512 bytes of printable ASCII.
 	PutStamped(ctx context.Context, key string, body io.ReadSeeker, stamp string, expect Version) (Version, error)
 }

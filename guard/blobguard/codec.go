@@ -7,7 +7,8 @@ import (
 )
 
 // Codec is how an object carries its stamp, and so what other programs find at its key: [Pointer], [JSON], [Comment] or
-// [Verbatim]. All guards of an object must use the same one; another one is an error, since the stamp is not found then.
+// [Verbatim]. All guards of an object must use the same one, which the stamp names: one with another codec gets an error from
+// every operation but Purge, and changes nothing.
 //
 //	codec     content               other programs find                     Put costs         Seal costs
 //	Pointer   any bytes             a small JSON document that names them   two writes        one small write
@@ -29,6 +30,9 @@ func (c Codec) String() string {
 // codec puts a stamp into content and finds it again. It does no I/O of its own but on the bytes it is given.
 type codec interface {
 	String() string
+
+	// name is what stamps call it, a key of codecNames.
+	name() string
 
 	// window is the range, as for [Bucket.Get], that holds the stamp of every object that place was content with.
 	window() (offset, length int64)
@@ -59,10 +63,26 @@ const window = 1024
 // errContent is inside the error of content that does not fit the codec.
 var errContent = errors.New("the content does not fit the codec")
 
-// notFound is for a window without a stamp in its place: there is none, or one that somebody has moved or changed.
-func notFound(w []byte) error {
-	if i := stampLike.FindIndex(w); i != nil {
-		return fmt.Errorf("%w: %.120q is not where, or not as, this codec writes it", errDamaged, w[i[0]:])
+// codecNames are the names that stamps have for codecs, and what users know them by.
+var codecNames = map[string]string{"pointer": "Pointer()", "json": "JSON()", "comment": "Comment", "verbatim": "Verbatim()"}
+
+// errCodec is inside the error of an object that was written with another codec.
+var errCodec = errors.New("another codec")
+
+// other is the error of a stamp of another codec than the guard's.
+func other(name string, c codec) error {
+	return fmt.Errorf("%w: the object was written with codec %s, this guard has %s", errCodec, codecNames[name], c)
+}
+
+// notFound is for a window without a stamp in its place: there is none, or one of another codec, or one that somebody has
+// moved or changed.
+func notFound(w []byte, c codec) error {
+	i := stampLike.FindIndex(w)
+	if i == nil {
+		return nil
 	}
-	return nil
+	if s, err := parseStamp(string(stampText.Find(w[i[0]:]))); err == nil && s.codec != c.name() {
+		return other(s.codec, c)
+	}
+	return fmt.Errorf("%w: %.120q is not where, or not as, this codec writes it", errDamaged, w[i[0]:])
 }

@@ -5,6 +5,7 @@ package blobguard_test
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 )
 
-const aStamp = "fencedlock 1 99 content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef"
+const aStamp = "fencedlock 1 99 comment content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef " +
+	"0123456789abcdef0123456789abcdef 0123456789abcdef"
 
 // texts are contents that are cut at a wrong place by those who look for the stamp carelessly.
 var texts = []string{
@@ -59,7 +61,7 @@ func TestOtherProgramsCanUseTheObject(t *testing.T) {
 	open := func(c blobguard.Codec) *blobguard.Guard { return newGuard(t, b, &blobguard.Options{Codec: c}) }
 
 	mustPut(t, open(blobguard.Comment("# ")), "conf", 5, "port = 80\n")
-	if got := raw(t, b, "conf"); !strings.HasPrefix(got, "port = 80\n\n# fencedlock 1 5 content ") || !strings.HasSuffix(got, "\n") || strings.Count(got, "\n") != 3 {
+	if got := raw(t, b, "conf"); !strings.HasPrefix(got, "port = 80\n\n# fencedlock 1 5 comment content ") || !strings.HasSuffix(got, "\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a text is %q", got)
 	}
 
@@ -69,14 +71,14 @@ func TestOtherProgramsCanUseTheObject(t *testing.T) {
 		Fence   string `json:"_fence"`
 		Balance int    `json:"balance"`
 	}
-	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 90 || !strings.HasPrefix(doc.Fence, "fencedlock 1 5 content ") {
+	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 90 || !strings.HasPrefix(doc.Fence, "fencedlock 1 5 json content ") {
 		t.Errorf("a document is %+v, %v", doc, err)
 	}
 	if err := g.Delete(t.Context(), "json", 6); err != nil {
 		t.Fatal(err)
 	}
 	doc.Balance = 0
-	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 0 || !strings.HasPrefix(doc.Fence, "fencedlock 1 6 deleted ") {
+	if err := json.Unmarshal([]byte(raw(t, b, "json")), &doc); err != nil || doc.Balance != 0 || !strings.HasPrefix(doc.Fence, "fencedlock 1 6 json deleted ") {
 		t.Errorf("a deleted document is %+v, %v", doc, err)
 	}
 
@@ -116,6 +118,8 @@ func TestJSONRefusesWhatIsNoObjectOfItsOwn(t *testing.T) {
 	}
 }
 
+var noCodec = regexp.MustCompile("fencedlock 1 5 [a-z]+ content ")
+
 // A stamp that is there and cannot be read is an error, and not a mark of zero, under which everybody could write.
 func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
@@ -134,6 +138,8 @@ func TestDamagedStampIsAnErrorAndNotZero(t *testing.T) {
 				},
 				"no token":          func(s string) string { return strings.Replace(s, "fencedlock 1 5 ", "fencedlock 1 ", 1) },
 				"another version":   func(s string) string { return strings.Replace(s, "fencedlock 1 ", "fencedlock 2 ", 1) },
+				"another codec":     func(s string) string { return strings.Replace(s, " content ", "s content ", 1) },
+				"no codec":          func(s string) string { return noCodec.ReplaceAllString(s, "fencedlock 1 5 content ") },
 				"another state":     func(s string) string { return strings.Replace(s, " content ", " Content ", 1) },
 				"short":             func(s string) string { i := strings.Index(s, " content "); return s[:i+30] + s[i+31:] },
 				"a blank more":      func(s string) string { return strings.Replace(s, " content ", "  content ", 1) },

@@ -19,6 +19,9 @@ import (
 // Only [Pointer] has such data; with another codec Collect is an error. The errors of its Seal are those of [Guard.Put]. When a
 // later step fails, the resource is sealed, and what was not deleted stays for the next time.
 func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (deleted int, err error) {
+	if err := g.made(); err != nil {
+		return 0, err
+	}
 	defer func() { g.report(ctx, resource, tok, err) }()
 	if g.codec != (pointer{}) {
 		return 0, fmt.Errorf("blobguard: Collect: %s has no data beside the object; only %s has", g.codec, pointer{})
@@ -40,7 +43,7 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 	}
 	inUse := ""
 	if !r.absent() {
-		d, err := r.document()
+		d, err := r.document(key)
 		if err != nil {
 			return fail(err)
 		}
@@ -66,5 +69,6 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 func tokenOf(name string) (guard.Token, bool) {
 	tok, n, _ := strings.Cut(name, "-")
 	t, err := guard.ParseToken(tok)
-	return t, err == nil && len(n) == 2*len(nonce{})
+	_, ok := parseNonce(n)
+	return t, err == nil && ok
 }

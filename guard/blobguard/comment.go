@@ -21,6 +21,8 @@ type comment string
 
 func (c comment) String() string { return fmt.Sprintf("Comment(%q)", string(c)) }
 
+func (comment) name() string { return "comment" }
+
 func (c comment) check() error {
 	if len(c) == 0 || len(c) > 32 {
 		return errors.New("a comment's prefix has 1 to 32 bytes")
@@ -40,7 +42,7 @@ func (c comment) find(w []byte, size int64) (string, layout, error) {
 	begin := []byte("\n" + string(c) + stampName)
 	i := bytes.LastIndex(w, begin)
 	if i < 0 {
-		return "", layout{}, notFound(w)
+		return "", layout{}, notFound(w, c)
 	}
 	line, ended := strings.CutSuffix(string(w[i+1+len(c):]), "\n")
 	if !ended || strings.Contains(line, "\n") {

@@ -49,6 +49,9 @@ const getWindow = 64 << 10
 // The error is a [*NotExistError] if there is no content; it wraps [ErrMarkLost] if there is none, or one with a lower mark,
 // where this Guard has seen a mark before. A stamp that cannot be read is an error. ctx governs the call, and reading Body.
 func (g *Guard) Get(ctx context.Context, resource string) (Value, error) {
+	if err := g.made(); err != nil {
+		return Value{}, err
+	}
 	v, err := g.get(ctx, resource)
 	var none *NotExistError
 	if err != nil && !errors.As(err, &none) {

@@ -46,13 +46,16 @@ type Options struct {
 	Codec Codec
 
 	// Prefix begins every key that the guard uses, those of its probe included; default none. It is valid UTF-8 without NUL,
-	// at most 256 bytes.
+	// at most 256 bytes, and has no part that ends in ".data".
 	Prefix string
 
 	// Key gives the key of a resource's object, behind Prefix; default is the resource's name itself. Two resources must never
 	// have the same key, and one resource never two: so it depends on its argument alone. Keys are at most 900 bytes with
 	// the prefix, valid UTF-8 without NUL; keys with empty parts, "." or ".." between slashes are refused, since clients, proxies
-	// and servers take them for others.
+	// and servers take them for others, and so are keys with a part before the last that ends in ".data", since [Pointer] keeps
+	// its data there. So a name like "/jobs/report" needs a Key; this one suits every name:
+	//
+	//	Key: func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) },
 	Key func(resource string) string
 
 	// Adopt takes objects without a stamp for objects that were never marked, and the first write stamps them. It is for moving
@@ -69,7 +72,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the objects of one bucket. It is safe for concurrent use. [New] makes one; the zero Guard is of no use.
+// Guard guards the objects of one bucket. It is safe for concurrent use. [New] makes one; all that the zero Guard does is to
+// return errors.
 type Guard struct {
 	bucket Bucket
 	codec  codec
@@ -108,6 +112,9 @@ func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 	if len(o.Prefix) > 256 || !utf8.ValidString(o.Prefix) || strings.ContainsRune(o.Prefix, 0) {
 		return nil, fmt.Errorf("blobguard: Options.Prefix: %.40q is not valid UTF-8 of at most 256 bytes without NUL", o.Prefix)
 	}
+	if strings.Contains(o.Prefix, dataFolder) {
+		return nil, fmt.Errorf("blobguard: Options.Prefix: %.40q has a part that ends in %q, where Pointer keeps data", o.Prefix, strings.TrimSuffix(dataFolder, "/"))
+	}
 	switch {
 	case o.MaxRetries < 0:
 		return nil, fmt.Errorf("blobguard: Options.MaxRetries: %d is negative; 0 is the default of %d", o.MaxRetries, defaultRetries)
@@ -118,6 +125,14 @@ func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.bucket == nil {
+		return errors.New("blobguard: this Guard was not made by New")
+	}
+	return nil
 }
 
 // key returns where the resource's object is.
@@ -139,6 +154,11 @@ func (g *Guard) key(resource string) (string, error) {
 			return "", fmt.Errorf("blobguard: the key %.40q of %.40q has the part %q, which clients and servers may take for another key; "+
 				"give Options.Key", whole, resource, part)
 		}
+	}
+	// With every codec: another guard of the bucket may have Pointer, and take the object for data of its own.
+	if strings.Contains(whole, dataFolder) {
+		return "", fmt.Errorf("blobguard: the key %.40q of %.40q has a part before the last that ends in %q, where Pointer keeps the data of "+
+			"another object, and Collect and Purge remove it; give Options.Key", whole, resource, strings.TrimSuffix(dataFolder, "/"))
 	}
 	return whole, nil
 }

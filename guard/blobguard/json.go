@@ -29,14 +29,19 @@ type jsonCodec struct{}
 
 func (jsonCodec) String() string { return "JSON()" }
 
+func (jsonCodec) name() string { return "json" }
+
 func (jsonCodec) window() (int64, int64) { return 0, window }
 
-func (jsonCodec) find(w []byte, _ int64) (string, layout, error) {
+func (jsonCodec) find(w []byte, _ int64) (string, layout, error) { return findInJSON(w, jsonCodec{}) }
+
+// findInJSON is find of c, which is JSON or has documents of its own.
+func findInJSON(w []byte, c codec) (string, layout, error) {
 	at := len(w) - len(bytes.TrimLeft(w, blanks))
 	rest, object := bytes.CutPrefix(w[at:], []byte("{"))
 	rest, ours := bytes.CutPrefix(rest, []byte(fenceBegin+stampName))
 	if !object || !ours {
-		return "", layout{}, notFound(w)
+		return "", layout{}, notFound(w, c)
 	}
 	text, after, closed := strings.Cut(string(rest), `"`)
 	if !closed || after == "" {

@@ -3,9 +3,11 @@ package blobguard
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
@@ -31,6 +33,27 @@ type record struct {
 	size    int64  // of the object
 	window  []byte // what was read of it
 	whole   bool   // the window is all of it
+}
+
+// id tells this object from those before and after it at the key; it is zero for none.
+func (r record) id() nonce {
+	switch {
+	case r.stamped:
+		return r.stamp.nonce
+	case r.version == "":
+		return nonce{}
+	}
+	sum := sha256.Sum256([]byte(r.version))
+	return nonce(sum[:len(nonce{})])
+}
+
+func (r record) known() known {
+	return known{r.version, r.stamp.token, r.id(), r.stamp.before, r.stamp.past, time.Now()}
+}
+
+// record is what a known object is for a write over it.
+func (k known) record() record {
+	return record{version: k.version, stamped: true, stamp: stamp{token: k.mark, nonce: k.id, before: k.before, past: k.past}}
 }
 
 // absent tells whether there is no content.
@@ -63,6 +86,9 @@ func (g *Guard) read(ctx context.Context, key string, atLeast int64) (record, er
 	r := record{version: o.Version, size: o.Size, window: w, whole: want == o.Size}
 	text := o.Stamp
 	if g.codec != (verbatim{}) {
+		if text != "" { // beside the content: only one codec has it there
+			return record{}, other(verbatim{}.name(), g.codec)
+		}
 		if text, r.layout, err = g.codec.find(w, o.Size); err != nil {
 			return record{}, err
 		}
@@ -70,23 +96,40 @@ func (g *Guard) read(ctx context.Context, key string, atLeast int64) (record, er
 	if text == "" {
 		return r, nil
 	}
-	r.stamp, err = parseStamp(text)
+	if r.stamp, err = parseStamp(text); err == nil && r.stamp.codec != g.codec.name() {
+		err = other(r.stamp.codec, g.codec)
+	}
 	r.stamped = err == nil
 	return r, err
 }
 
-// look reads the stamp at key, and compares it with what is known of it.
+// look reads the stamp at key, and compares it with what is known of it. It begins anew when the object is replaced while it
+// is looked through, see Options.Adopt.
 func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, error) {
-	before, knew := g.turns.recall(key)
+	for try := 0; ; try++ {
+		r, err := g.lookOnce(ctx, key, atLeast)
+		if !errors.Is(err, errChanged) {
+			return r, err
+		}
+		if try == g.opts.MaxRetries {
+			return r, fmt.Errorf("%w (%v)", ErrBusy, err)
+		}
+		if ended := pause(ctx, try); ended != nil {
+			return r, ended
+		}
+	}
+}
+
+func (g *Guard) lookOnce(ctx context.Context, key string, atLeast int64) (record, error) {
+	v := g.turns.visit(key)
+	defer v.leave()
 	r, err := g.read(ctx, key, atLeast)
 	if err != nil {
 		return r, err
 	}
-	if knew && (r.version == "" || r.stamp.token < before.mark) {
-		if _, still := g.turns.recall(key); still { // not purged meanwhile
-			return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard",
-				ErrMarkLost, int64(before.mark), int64(r.stamp.token))
-		}
+	if v.knew && (r.version == "" || r.stamp.token < v.before.mark) && !v.purged() {
+		return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard",
+			ErrMarkLost, int64(v.before.mark), int64(r.stamp.token))
 	}
 	if r.version == "" {
 		return r, nil
@@ -96,7 +139,7 @@ func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, er
 			return r, err
 		}
 	}
-	g.turns.learn(key, known{r.version, r.stamp.token})
+	v.learn(r.known())
 	return r, nil
 }
 
@@ -145,12 +188,15 @@ func (memory) Close() error { return nil }
 
 // certain tells an error about what was read from one about the reading.
 func certain(err error) bool {
-	return errors.Is(err, ErrMarkLost) || errors.Is(err, errDamaged) || errors.Is(err, errUnstamped)
+	return errors.Is(err, ErrMarkLost) || errors.Is(err, errDamaged) || errors.Is(err, errUnstamped) || errors.Is(err, errCodec)
 }
 
 // Highest implements [guard.Sealer]. It reads the stamp. Where this Guard has seen a higher mark before, the error wraps
 // [ErrMarkLost]; a stamp that cannot be read is an error, and so is an object without one, unless Options.Adopt is set.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	if err := g.made(); err != nil {
+		return 0, err
+	}
 	key, err := g.key(resource)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ package blobguard_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -215,4 +216,56 @@ func TestWritersOfOneGuardTakeTurns(t *testing.T) {
 	}
 	close(goOn)
 	wg.Wait()
+}
+
+func TestZeroGuardReturnsErrors(t *testing.T) {
+	for _, g := range []*blobguard.Guard{nil, {}} {
+		_, getErr := g.Get(t.Context(), "x")
+		_, highestErr := g.Highest(t.Context(), "x")
+		_, collectErr := g.Collect(t.Context(), "x", 5)
+		for op, err := range map[string]error{
+			"Put": put(t, g, "x", 5, "a"), "Delete": g.Delete(t.Context(), "x", 5), "Seal": g.Seal(t.Context(), "x", 5), "Purge": g.Purge(t.Context(), "x"),
+			"Get": getErr, "Highest": highestErr, "Collect": collectErr,
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not made by New") {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
+		}
+	}
+}
+
+// The key that Options.Key shows, for the names that the resource's name itself does not suit.
+func TestKeyOfTheDocumentationSuitsEveryName(t *testing.T) {
+	b := membucket.New(false)
+	g := newGuard(t, b, &blobguard.Options{
+		Key: func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) },
+	})
+	names := []string{"/jobs/report", "/", "a//b", "a/", "..", "a/b", "鍵", strings.Repeat("\x01", 512)}
+	for i, name := range names {
+		mustPut(t, g, name, guard.Token(i+1), name)
+	}
+	for i, name := range names {
+		holds(t, g, name, name, guard.Token(i+1))
+	}
+}
+
+// No answer came to a request that hung until the caller gave up, and the error does not speak of one.
+func TestErrorOfARequestThatHangsSpeaksOfNoAnswer(t *testing.T) {
+	_, bucket := newBucket(t)
+	proxy, through := throughProxy(t, bucket)
+	g := newGuard(t, through, &blobguard.Options{Codec: blobguard.JSON()})
+	ctx, cancel := context.WithCancel(t.Context())
+	proxy.Set(func(r *http.Request) s3test.Fault {
+		if r.Method != http.MethodPut {
+			return s3test.Pass
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client is gone
+		cancel()
+		<-r.Context().Done()
+		return s3test.LoseRequest
+	})
+	err := g.Put(ctx, "doc", 5, strings.NewReader("{}"))
+	if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "answer") {
+		t.Errorf("Put = %v; want ErrUnknown, and no word of an answer", err)
+	}
 }

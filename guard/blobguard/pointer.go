@@ -14,7 +14,7 @@ import (
 // Pointer is the codec for any bytes on any store, and the default: the object is a small JSON document with the stamp and the
 // key of another object, which holds the bytes exactly as given,
 //
-//	{"_fence":"fencedlock 1 7 ...","data":"report.pdf.data/7-5f0c...","size":12345}
+//	{"_fence":"fencedlock 1 7 pointer ...","data":"report.pdf.data/7-5f0c...","size":12345}
 //
 // and which is written once, before, and never changed. Its key is that of the object, ".data/", the token and a random
 // number. [Guard.Seal] writes the document only. Data that no document names any more, and that of refused or failed writes,
@@ -25,6 +25,10 @@ func Pointer() Codec { return Codec{pointer{}} }
 type pointer struct{ jsonCodec }
 
 func (pointer) String() string { return "Pointer()" }
+
+func (pointer) name() string { return "pointer" }
+
+func (pointer) find(w []byte, _ int64) (string, layout, error) { return findInJSON(w, pointer{}) }
 
 // window takes in the whole document, whose key is at most 1,024 bytes, each up to six in JSON.
 func (pointer) window() (int64, int64) { return 0, 8 << 10 }
@@ -40,9 +44,12 @@ type document struct {
 	Size int64  `json:"size"`
 }
 
+// dataFolder is what no key of an object has in it, so that data is never taken for an object, nor an object for data.
+const dataFolder = ".data/"
+
 // dataPrefix begins the keys of the data of the object at key. Not key + "/": stores over a file system cannot keep an object
 // and a folder of one name.
-func dataPrefix(key string) string { return key + ".data/" }
+func dataPrefix(key string) string { return key + dataFolder }
 
 func readerOf(s string) io.ReadSeeker { return strings.NewReader(s) }
 
@@ -101,21 +108,28 @@ func (g *Guard) create(ctx context.Context, key string, content io.ReadSeeker, s
 	return last
 }
 
-// document reads what a record of a pointer says.
-func (r record) document() (document, error) {
+// document reads what a record of a pointer at key says. Data that is not the key's own is another resource's, or nobody's.
+func (r record) document(key string) (document, error) {
 	var d document
 	c := append([]byte(nil), r.window[:r.layout.at]...)
 	c = append(c, r.window[r.layout.at+r.layout.length:]...)
 	err := json.Unmarshal(c, &d)
-	if err != nil || d.Data == "" || d.Size < 0 || !r.whole {
+	name, own := strings.CutPrefix(d.Data, dataPrefix(key))
+	if own {
+		_, own = tokenOf(name)
+	}
+	switch {
+	case err != nil || d.Data == "" || d.Size < 0 || !r.whole:
 		return d, fmt.Errorf("the object is no document of %s: %w", pointer{}, errors.Join(errDamaged, err))
+	case !own:
+		return d, fmt.Errorf("the object names the data %.40q, which is not under %.40q: %w", d.Data, dataPrefix(key), errDamaged)
 	}
 	return d, nil
 }
 
 // openData opens the data. A pointer that is not the latest any more may name data that was collected: errChanged then.
 func (g *Guard) openData(ctx context.Context, key string, r record) (Value, error) {
-	d, err := r.document()
+	d, err := r.document(key)
 	if err != nil {
 		return Value{}, err
 	}

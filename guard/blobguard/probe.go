@@ -18,15 +18,22 @@ func (g *Guard) probe(ctx context.Context) (err error) {
 	if b, ok := g.bucket.(StampBucket); ok && g.codec == (verbatim{}) {
 		p.stamps = b
 	}
+	if err := p.absent(ctx); err != nil {
+		return fmt.Errorf("blobguard: %w", err) // nothing was written
+	}
 	defer func() {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 		defer cancel()
-		if e := p.b.Delete(c, p.key); e != nil {
-			err = errors.Join(err, fmt.Errorf("blobguard: remove the probe at %q: %w", p.key, e))
+		switch e := p.b.Delete(c, p.key); {
+		case e == nil:
+		case err == nil:
+			err = fmt.Errorf("blobguard: remove the probe at %q: %w", p.key, e)
+		default: // the same once more, most likely
+			err = fmt.Errorf("%w; the probe may be left at %q", err, p.key)
 		}
 	}()
 	if err := p.run(ctx); err != nil {
-		return fmt.Errorf("blobguard: the store (%T) cannot be guarded, or cannot be tried: %w", g.bucket, err)
+		return fmt.Errorf("blobguard: %w", err)
 	}
 	return nil
 }
@@ -44,64 +51,100 @@ func (p *prober) put(ctx context.Context, content string, expect Version) (Versi
 	return p.b.Put(ctx, p.key, strings.NewReader(content), expect)
 }
 
+// breaks is the error of a store that breaks a promise.
+func (p *prober) breaks(format string, args ...any) error {
+	return fmt.Errorf("the store (%T) cannot be guarded: "+format, append([]any{p.b}, args...)...)
+}
+
+// fails is the error of a store that did not do what it was asked.
+func fails(what string, err error) error {
+	return fmt.Errorf("cannot use the bucket: %s: %w", what, err)
+}
+
+// unusable is the error of one that does nothing at all.
+func unusable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("cannot use the bucket: %w", err)
+	}
+	return fmt.Errorf("cannot use the bucket: %w (create it, or check its name, its address and your rights)", err)
+}
+
 // refused is a write that must be a conflict.
 func (p *prober) refused(ctx context.Context, what, content string, expect Version) error {
 	_, err := p.put(ctx, content, expect)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%s was applied: the store, or something on the way to it, ignores conditions, so late writes cannot be refused", what)
+		return p.breaks("%s was applied: the store, or something on the way to it, ignores conditions, so late writes cannot be refused", what)
 	case !errors.Is(err, ErrConflict):
-		return fmt.Errorf("%s: %w; a conflict was due", what, err)
+		return fails(what+", where a conflict was due", err)
 	}
 	return nil
 }
 
 // sees is a read that must see the last write.
 func (p *prober) sees(ctx context.Context, content string, v Version) error {
+	const what = "a read after a write"
 	o, err := p.b.Get(ctx, p.key, -int64(len(content)), -1)
+	if errors.Is(err, ErrNotExist) {
+		return p.breaks("%s finds nothing", what)
+	}
 	if err != nil {
-		return fmt.Errorf("a read after a write: %w", err)
+		return fails(what, err)
 	}
 	got, err := io.ReadAll(o.Body)
 	if err := errors.Join(err, o.Body.Close()); err != nil {
-		return fmt.Errorf("a read after a write: %w", err)
+		return fails(what, err)
 	}
 	if string(got) != content || o.Version != v || p.stamps != nil && o.Stamp != "probe" {
-		return fmt.Errorf("a read after a write gives %.40q of version %q; %.40q of version %q was written", got, o.Version, content, v)
+		return p.breaks("%s gives %.40q of version %q; %.40q of version %q was written", what, got, o.Version, content, v)
 	}
 	return nil
 }
 
-func (p *prober) run(ctx context.Context) error {
-	if o, err := p.b.Get(ctx, p.key, 0, -1); err == nil {
-		return errors.Join(errors.New("a read of what is not there finds something"), o.Body.Close())
-	} else if !errors.Is(err, ErrNotExist) {
-		return fmt.Errorf("a read of what is not there: %w; ErrNotExist was due", err)
+// absent is the first step: a read of what is not there.
+func (p *prober) absent(ctx context.Context) error {
+	o, err := p.b.Get(ctx, p.key, 0, -1)
+	switch {
+	case err == nil:
+		return errors.Join(p.breaks("a read of what is not there finds something"), o.Body.Close())
+	case !errors.Is(err, ErrNotExist):
+		return unusable(ctx, err)
 	}
+	return nil
+}
+
+// run is what comes after it.
+func (p *prober) run(ctx context.Context) error {
 	v1, err := p.put(ctx, "one", "")
 	if err != nil {
-		return fmt.Errorf("a create: %w", err)
+		return unusable(ctx, err)
 	}
-	if err := errors.Join(p.sees(ctx, "one", v1), p.refused(ctx, "a second create", "two", "")); err != nil {
+	if err := p.sees(ctx, "one", v1); err != nil {
+		return err
+	}
+	if err := p.refused(ctx, "a second create", "two", ""); err != nil {
 		return err
 	}
 	v2, err := p.put(ctx, "two", v1)
 	switch {
 	case err != nil:
-		return fmt.Errorf("a write on condition: %w", err)
+		return fails("a write on condition", err)
 	case v1 == v2:
-		return fmt.Errorf("another content has the same version %q", v1)
+		return p.breaks("another content has the same version %q", v1)
 	}
-	if err := errors.Join(p.sees(ctx, "two", v2), p.refused(ctx, "a write on condition of a former version", "three", v1)); err != nil {
+	if err := p.sees(ctx, "two", v2); err != nil {
+		return err
+	}
+	if err := p.refused(ctx, "a write on condition of a former version", "three", v1); err != nil {
 		return err
 	}
 	if p.b.UniqueVersions() {
 		v3, err := p.put(ctx, "two", v2)
 		switch {
 		case err != nil:
-			return fmt.Errorf("a write on condition: %w", err)
+			return fails("a write on condition", err)
 		case v3 == v2:
-			return fmt.Errorf("the same content again has the same version %q, and the bucket says that it never has", v2)
+			return p.breaks("the same content again has the same version %q, and the bucket says that it never has", v2)
 		}
 		v2 = v3
 	}
@@ -109,7 +152,7 @@ func (p *prober) run(ctx context.Context) error {
 		return err
 	}
 	if err := p.b.Delete(ctx, p.key); err != nil {
-		return fmt.Errorf("a deletion: %w", err)
+		return fails("a deletion", err)
 	}
 	return p.refused(ctx, "a write on condition of a version that was deleted", "three", v2)
 }

@@ -38,7 +38,7 @@ func TestStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 		})
 		b := s3bucket.New(s3test.NewClient(t, proxy.Address()), bucket)
 		g, err := blobguard.New(t.Context(), b, &blobguard.Options{Prefix: "here/"})
-		if err == nil || g != nil || !strings.Contains(err.Error(), "ignores conditions") {
+		if err == nil || g != nil || !strings.Contains(err.Error(), "cannot be guarded") || !strings.Contains(err.Error(), "ignores conditions") {
 			t.Errorf("%s: New = %v, %v; want an error that says that conditions are ignored", name, g, err)
 		}
 		if left := keys(t, b, ""); len(left) > 0 {
@@ -151,6 +151,17 @@ func TestStoreWithOtherFaultsIsRefused(t *testing.T) {
 	}
 }
 
+// gone answers reads only.
+type gone struct{ *membucket.Bucket }
+
+var errGone = errors.New("connection lost")
+
+func (gone) Put(context.Context, string, io.ReadSeeker, blobguard.Version) (blobguard.Version, error) {
+	return "", errGone
+}
+
+func (gone) Delete(context.Context, string) error { return errGone }
+
 // lax ignores If-Match at times.
 type lax struct {
 	*membucket.Bucket
@@ -171,3 +182,40 @@ func (l lax) Put(ctx context.Context, key string, body io.ReadSeeker, expect blo
 type claimsUnique struct{ *membucket.Bucket }
 
 func (claimsUnique) UniqueVersions() bool { return true }
+
+// What is wrong with the bucket is said once, and first.
+func TestBucketThatCannotBeUsedIsNamedInShort(t *testing.T) {
+	s := s3test.Shared(t)
+	proxy := s3test.NewProxy(t, s.Address())
+	proxy.Set(func(r *http.Request) s3test.Fault { return s3test.Pass })
+	_, err := blobguard.New(t.Context(), s3bucket.New(s3test.NewClient(t, proxy.Address()), "nosuch"), nil)
+	if err == nil {
+		t.Fatal("New = nil; want an error")
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, "blobguard: cannot use the bucket: ") || !strings.Contains(text, `in "nosuch": NoSuchBucket: `) || !strings.Contains(text, "create it") ||
+		strings.Count(text, "NoSuchBucket") != 1 || strings.Contains(text, "cannot be guarded") || len(text) > 400 {
+		t.Errorf("New = %v (%d bytes)", text, len(text))
+	}
+	if log := proxy.Requests(); len(log) != 1 {
+		t.Errorf("it took %d requests; want the read alone, since there is nothing to remove", len(log))
+	}
+
+	// It goes away after the first read, so nothing can be removed either.
+	_, err = blobguard.New(t.Context(), gone{membucket.New(false)}, nil)
+	if err == nil || strings.Count(err.Error(), errGone.Error()) != 1 || !strings.Contains(err.Error(), "may be left at \"fencedlock-probe-") {
+		t.Errorf("New = %v; want the cause once, and what may be left", err)
+	}
+
+	// A client that may read and not write, and an address where nobody is.
+	for name, b := range map[string]blobguard.Bucket{
+		"no right to write": strange{Bucket: membucket.New(false), put: func(blobguard.Version, error) (blobguard.Version, error) { return "", errors.New("AccessDenied") }},
+		"nobody there":      s3bucket.New(s3test.NewClient(t, "127.0.0.1:1"), "b"),
+	} {
+		_, err := blobguard.New(t.Context(), b, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "blobguard: cannot use the bucket: ") || !strings.Contains(err.Error(), "rights") ||
+			strings.Contains(err.Error(), "cannot be guarded") || strings.Count(err.Error(), "refused")+strings.Count(err.Error(), "AccessDenied") != 1 {
+			t.Errorf("%s: New = %v", name, err)
+		}
+	}
+}

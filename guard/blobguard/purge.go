@@ -14,6 +14,9 @@ import (
 //
 // Delete is the guarded way to remove the content alone.
 func (g *Guard) Purge(ctx context.Context, resource string) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	key, err := g.key(resource)
 	if err != nil {
 		return err

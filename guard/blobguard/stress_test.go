@@ -130,7 +130,7 @@ func TestStressNoStaleWriteIsAccepted(t *testing.T) {
 			}
 			return func() (bool, error) {
 				err := g.Put(ctx, "doc", tok, strings.NewReader(content))
-				if errors.Is(err, guard.ErrStale) || errors.Is(err, blobguard.ErrBusy) {
+				if errors.Is(err, guard.ErrStale) || errors.Is(err, blobguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
 					return false, nil
 				}
 				return err == nil, err

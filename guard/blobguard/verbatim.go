@@ -14,6 +14,8 @@ type verbatim struct{}
 
 func (verbatim) String() string { return "Verbatim()" }
 
+func (verbatim) name() string { return "verbatim" }
+
 // The stamp comes with every read, so that none of the bytes is needed.
 func (verbatim) window() (int64, int64) { return 0, 0 }
 

@@ -62,6 +62,9 @@ func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) erro
 
 // write returns neither a response nor an error if the transaction was applied and its reply lost.
 func (g *Guard) write(ctx context.Context, resource string, tok guard.Token, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
+	if err := g.made(); err != nil {
+		return nil, err
+	}
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return nil, err
 	}

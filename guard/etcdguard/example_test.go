@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -27,6 +28,26 @@ func etcd() (client *clientv3.Client, stop func()) {
 		}
 		_ = client.Close()
 	}
+}
+
+// A program connects once. Keepalives tell a dead connection, and each call has a deadline.
+func ExampleNew() {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            []string{"https://etcd-1.example.com:2379", "https://etcd-2.example.com:2379", "https://etcd-3.example.com:2379"},
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	g, err := etcdguard.New(client, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	fmt.Println(g.Highest(ctx, "page"))
 }
 
 // The holder with token 7 is paused; its successor with token 9 writes first. The late write is refused.

@@ -66,8 +66,9 @@ const (
 )
 
 // Guard guards the data of one etcd cluster by the marks under one prefix. It is safe for concurrent use. [New] makes one;
-// the zero Guard is of no use. Make one for a program and keep it: it remembers the marks of up to about a thousand resources,
-// so that a write takes one round trip, and two when it has not seen the resource in the last ten seconds.
+// the methods of a zero or nil Guard return an error. Make one for a program and keep it: it remembers the marks of up to
+// about a thousand resources, so that a write takes one round trip, and two when it has not seen the resource in the last
+// ten seconds.
 type Guard struct {
 	kv       clientv3.KV
 	opts     Options
@@ -122,9 +123,17 @@ func newNumber() string { return rand.Text()[:13] }
 
 func (g *Guard) key(resource string) string { return g.opts.Prefix + resource }
 
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.kv == nil {
+		return errors.New("etcdguard: this Guard was not made by New")
+	}
+	return nil
+}
+
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }

@@ -10,6 +10,9 @@ import (
 // Highest implements [guard.Sealer]. It is a linearizable read: marks of writes that were acknowledged before it are seen.
 // ctx governs the call. A mark that cannot be read is an error.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	if err := g.made(); err != nil {
+		return 0, err
+	}
 	if err := guard.CheckResource(resource); err != nil {
 		return 0, err
 	}

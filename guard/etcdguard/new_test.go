@@ -107,3 +107,17 @@ func TestHolderThatComesBackLateIsStaleAndNotUnknown(t *testing.T) {
 		t.Errorf("Do = %v; want stale by 25", err)
 	}
 }
+
+func TestZeroGuardReturnsErrors(t *testing.T) {
+	for _, g := range []*etcdguard.Guard{{}, nil} {
+		_, errTxn := g.Txn(t.Context(), "x", 5)
+		_, errHighest := g.Highest(t.Context(), "x")
+		for op, err := range map[string]error{
+			"Do": g.Do(t.Context(), "x", 5, clientv3.OpPut("a", "b")), "Seal": g.Seal(t.Context(), "x", 5), "Txn": errTxn, "Highest": errHighest,
+		} {
+			if err == nil || err.Error() != "etcdguard: this Guard was not made by New" {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (g *Guard) checkOp(op clientv3.Op) error {
 	case len(op.KeyBytes()) == 0:
 		return rpctypes.ErrEmptyKey
 	case !op.IsGet() && g.touchesMarks(string(op.KeyBytes()), string(op.RangeBytes())):
-		return fmt.Errorf("it changes keys under %q, such as %.80q; these are marks, which only guards change", g.opts.Prefix, op.KeyBytes())
+		return fmt.Errorf("it changes %s; the keys under %q are marks, which only guards change", reach(string(op.KeyBytes()), string(op.RangeBytes())), g.opts.Prefix)
 	}
 	return nil
 }
@@ -52,6 +52,19 @@ func (g *Guard) touchesMarks(key, end string) bool {
 		return g.opts.Prefix <= key && key < g.end
 	}
 	return key < g.end && (end == "\x00" || g.opts.Prefix < end)
+}
+
+// reach words what the range of an operation covers.
+func reach(key, end string) string {
+	switch {
+	case end == "":
+		return fmt.Sprintf("the key %.80q", key)
+	case end != "\x00":
+		return fmt.Sprintf("the keys from %.80q up to %.80q", key, end)
+	case key == "\x00":
+		return "all keys"
+	}
+	return fmt.Sprintf("all keys from %.80q on", key)
 }
 
 // deepest is what nested transactions add: on each level the longest of their three lists counts, and levels add up, as in

@@ -112,3 +112,19 @@ func TestMarksAreOutOfReachOfOperations(t *testing.T) {
 		}
 	}
 }
+
+// The error says what the operation reaches, in words of its caller, who may not know that an empty key is sent as "\x00".
+func TestRefusalSaysWhatReachesMarks(t *testing.T) {
+	g := newGuard(t, direct, "/none/")
+	for want, op := range map[string]clientv3.Op{
+		"changes all keys;":                             clientv3.OpDelete("", clientv3.WithPrefix()),
+		`changes all keys from "/none/" on;`:            clientv3.OpDelete("/none/", clientv3.WithFromKey()),
+		`changes the keys from "/none/" up to "/none0"`: clientv3.OpDelete("/none/", clientv3.WithPrefix()),
+		`changes the key "/none/marks/r";`:              clientv3.OpPut("/none/marks/r", "x"),
+	} {
+		err := g.Do(t.Context(), "r", 5, op)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `the keys under "/none/marks/" are marks`) {
+			t.Errorf("%v; want %q in it", err, want)
+		}
+	}
+}

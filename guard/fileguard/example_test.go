@@ -10,8 +10,12 @@ import (
 	"os"
 	"path/filepath"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/fileguard"
+	"github.com/fencedlock/fencedlock/lock"
+	"github.com/fencedlock/fencedlock/session"
 )
 
 func openExample() (g *fileguard.Guard, dir string) {
@@ -24,6 +28,31 @@ func openExample() (g *fileguard.Guard, dir string) {
 		log.Fatal(err)
 	}
 	return g, dir
+}
+
+// The token comes from the lock, which is in etcd.
+func ExampleNew_withLock() {
+	ctx := context.Background()
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://etcd.example.com:2379"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer etcd.Close()
+	s, err := session.New(ctx, etcd, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	g, err := fileguard.New("/var/lib/accounts", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lock.NewMutex(s, "account/alice").Do(ctx, func(ctx context.Context, h *lock.Held) error {
+		return g.WriteFile(ctx, h.Resource(), h.Token(), "alice.json", []byte(`{"balance": 90}`), 0o644)
+	})
+	if err != nil {
+		log.Print(err)
+	}
 }
 
 // The holder with token 7 is paused; its successor with token 9 writes first. The late write is refused. Everybody reads

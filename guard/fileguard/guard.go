@@ -58,8 +58,9 @@ type Options struct {
 }
 
 // Guard guards the files of one folder. It is safe for concurrent use, and any number of Guards, in any number of
-// processes of one machine, work together on the same folder. [New] makes one; the zero Guard is of no use. It
-// holds nothing open between calls, so there is nothing to close; it remembers a few dozen bytes for each resource.
+// processes of one machine, work together on the same folder. [New] makes one; the methods of a
+// zero or nil Guard return an error. It holds nothing open between calls, so there is nothing to close; it remembers a few
+// dozen bytes for each resource.
 type Guard struct {
 	dir  string
 	opts Options
@@ -71,12 +72,15 @@ type Guard struct {
 
 var _ guard.Sealer = (*Guard)(nil)
 
-// New returns a guard for the files in dir, which must exist. It makes the folder of marks there if it is missing, and
-// removes what writers that were killed have left in it; what others are writing at the moment stays. nil Options are the
-// defaults.
+// New returns a guard for the files in dir, which must exist and be named: "" is refused, "." is the current folder. It
+// makes the folder of marks there if it is missing, and removes what writers that were killed have left in it; what others
+// are writing at the moment stays. nil Options are the defaults.
 //
 // It refuses a dir on a network or FUSE file system, see [Options].AllowNetworkFS, and systems other than Linux and macOS.
 func New(dir string, o *Options) (*Guard, error) {
+	if dir == "" { // an unset variable, which would become the current folder
+		return nil, errors.New(`fileguard: no folder was given; use "." for the current one`)
+	}
 	abs, err := filepath.Abs(dir) // the program may change its folder later
 	if err != nil {
 		return nil, fmt.Errorf("fileguard: %w", err)
@@ -142,9 +146,17 @@ func prepare(d disk) error {
 // path is for messages, and for what looks at the real file.
 func (g *Guard) path(name string) string { return filepath.Join(g.dir, name) }
 
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.open == nil {
+		return errors.New("fileguard: this Guard was not made by New")
+	}
+	return nil
+}
+
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }

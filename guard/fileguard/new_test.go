@@ -3,6 +3,7 @@ package fileguard
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		o     *Options
 	}{
 		{"Options.MaxWait", dir, &Options{MaxWait: -time.Second}},
+		{`no folder was given; use "." for the current one`, "", nil},
 		{"missing", filepath.Join(dir, "missing"), nil},
 		{"file", filepath.Join(dir, "file"), nil},
 		{marksDir, filepath.Join(dir, "linked"), nil},
@@ -41,6 +43,21 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		g, err := New(c.dir, c.o)
 		if g != nil || err == nil || !strings.HasPrefix(err.Error(), "fileguard: ") || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("New(%s, %+v) = %v, %v; want an error that names %s", c.dir, c.o, g, err, c.names)
+		}
+	}
+}
+
+func TestZeroGuardReturnsErrors(t *testing.T) {
+	for _, g := range []*Guard{{}, nil} {
+		_, errHighest := g.Highest(t.Context(), "x")
+		for op, err := range map[string]error{
+			"WriteFile": g.WriteFile(t.Context(), "x", 5, "a", nil, 0o600), "Remove": g.Remove(t.Context(), "x", 5, "a"),
+			"Write": g.Write(t.Context(), "x", 5, "a", 0o600, func(io.Writer) error { t.Error("fn ran"); return nil }),
+			"Seal":  g.Seal(t.Context(), "x", 5), "Repair": g.Repair(t.Context(), "x", 5), "Highest": errHighest,
+		} {
+			if err == nil || err.Error() != "fileguard: this Guard was not made by New" {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
 		}
 	}
 }

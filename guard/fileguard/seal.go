@@ -43,6 +43,9 @@ func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, erro
 
 // begin is the beginning of every operation: what can be seen to be wrong without I/O, then the folder.
 func (g *Guard) begin(ctx context.Context, resource string, tok guard.Token) (disk, error) {
+	if err := g.made(); err != nil {
+		return nil, err
+	}
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return nil, err
 	}

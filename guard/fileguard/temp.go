@@ -3,6 +3,7 @@ package fileguard
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -59,6 +60,11 @@ func (t *temp) seal(perm fs.FileMode) error {
 func (t *temp) place(name string, folder file) (unknown bool, err error) {
 	unknown, err = replace(t.d, t.name, name, folder)
 	t.placed = unknown || err == nil
+	if !t.placed {
+		if info, errLook := t.d.Lstat(name); errLook == nil && info.IsDir() { // "file exists" would be all that rename says
+			err = fmt.Errorf("it is a folder: %w", err)
+		}
+	}
 	return unknown, err
 }
 

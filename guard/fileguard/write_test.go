@@ -234,3 +234,19 @@ func TestWriterWhoseSuccessorSealsMeanwhileIsRefused(t *testing.T) {
 		t.Errorf("the file holds %q, unfinished are %q", got, left)
 	}
 }
+
+func TestWriteOntoAFolderSaysThatItIsOne(t *testing.T) {
+	dir := memoryDir(t)
+	g := mustNew(t, dir, nil)
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for op, err := range map[string]error{"WriteFile": g.WriteFile(t.Context(), account, 5, "sub", nil, 0o600), "Remove": g.Remove(t.Context(), account, 5, "sub")} {
+		if err == nil || !strings.Contains(err.Error(), `"sub", nothing was changed: it is a folder`) || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("%s on a folder: %v", op, err)
+		}
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}

@@ -170,7 +170,7 @@ func (c *call) translate(err error, sent bool) error {
 	switch s.Code() {
 	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unavailable, codes.DataLoss:
 		if c.carries && sent {
-			return &callError{status: s, cause: because(c.ctx, err), is: fmt.Errorf("grpcguard: %w: the call may have been sent and was not answered; look before you go on", guard.ErrUnknown)}
+			return &callError{status: s, cause: because(c.ctx, err), is: fmt.Errorf("grpcguard: %w: the call may have come to the server, and its end does not tell whether the work was done; look before you go on", guard.ErrUnknown)}
 		}
 	}
 	return err

@@ -13,9 +13,17 @@
 //
 // The server:
 //
-//	opts := &grpcguard.Options{Resource: func(method string, req any) string {
-//		return "account/" + req.(*pb.Account).GetId()
-//	}}
+//	opts := &grpcguard.Options{
+//		Resource: func(method string, req any) string {
+//			if r, ok := req.(interface{ GetId() string }); ok {
+//				return "account/" + r.GetId()
+//			}
+//			return "" // refused: no token is for it
+//		},
+//		Optional: func(ctx context.Context, method string) bool { // what comes without a token
+//			return strings.HasPrefix(method, "/grpc.health.") || strings.HasPrefix(method, "/grpc.reflection.")
+//		},
+//	}
 //	s := grpc.NewServer(
 //		grpc.ChainUnaryInterceptor(grpcguard.UnaryServerInterceptor(opts)),
 //		grpc.ChainStreamInterceptor(grpcguard.StreamServerInterceptor(opts)))
@@ -27,10 +35,12 @@
 //
 // What it guarantees: a call reaches the handler only with exactly one token and one resource, each in its only form, unless
 // Options.Optional lets it pass without both; and the client gets ErrStale only if the server said that it had seen a higher
-// token for just this resource and just this token. A call that may have been sent and was not answered by the server's
-// handler is [guard.ErrUnknown], see [UnaryClientInterceptor].
+// token for just this resource and just this token. A call that may have come to the server and whose end does not tell
+// whether its work was done is [guard.ErrUnknown], see [UnaryClientInterceptor].
 //
 // What it does not: a token is no secret and gives no rights, so authenticate as you did before.
+//
+// A token for another resource than the call writes is an error with the code InvalidArgument.
 //
 // # On the wire
 //

@@ -17,7 +17,9 @@ import (
 type Options struct {
 	// Resource returns the name of the resource that a request to the method, "/package.Service/Method", writes. A request
 	// whose token is for another resource is refused with InvalidArgument: a mistake of the client, whose lock protects
-	// something else. On a stream it is asked for each message that comes, which is then not handed on. Servers only.
+	// something else. On a stream it is asked for each message that comes, which is then not handed on. "" is refused in the same
+	// way: no token is for it. It is called for every method with a token, whatever its request's type, and a panic in it ends
+	// the server's process: assert the type with a check. Servers only.
 	//
 	// nil: the client's word counts. Then the handler must take what it writes from the resource in the context, and not
 	// from the request, or a client with any lock at all writes there, and the guard compares its token with another mark.
@@ -126,10 +128,19 @@ func (o *Options) admit(ctx context.Context, method string) (*admission, error) 
 
 // fits returns the refusal of a request that writes something else than the token is for.
 func (a *admission) fits(req any) error {
-	if !a.carries || a.opts.Resource == nil || a.opts.Resource(a.method, req) == a.resource {
+	if !a.carries || a.opts.Resource == nil {
 		return nil
 	}
-	return refusal(codes.InvalidArgument, fencing.Malformed, fmt.Sprintf("grpcguard: the token is for the resource %.40q, and the request writes another", a.resource), nil)
+	var text string
+	switch writes := a.opts.Resource(a.method, req); writes {
+	case a.resource:
+		return nil
+	case "":
+		text = fmt.Sprintf("grpcguard: the server named no resource that a %T to %s writes: its Options.Resource returned \"\"", req, a.method)
+	default:
+		text = fmt.Sprintf("grpcguard: the token is for the resource %.128q, and the request writes %.128q", a.resource, writes)
+	}
+	return refusal(codes.InvalidArgument, fencing.Malformed, text, nil)
 }
 
 type serverStream struct {

@@ -113,7 +113,11 @@ func TestATokenForAnotherResourceThanTheCallWritesIsRefused(t *testing.T) {
 		if method != methodPut && method != methodBulk && method != methodEach {
 			t.Errorf("asked for %s", method)
 		}
-		return strings.TrimSuffix(string(req.(*wrapperspb.BytesValue).GetValue()), "!")
+		value := strings.TrimSuffix(string(req.(*wrapperspb.BytesValue).GetValue()), "!")
+		if value == "none" {
+			return ""
+		}
+		return value
 	}}, store.handle)
 	conn := dial(t, s.addr, guarded(nil)...)
 	ctx := guard.NewContext(t.Context(), "a", 9)
@@ -125,8 +129,14 @@ func TestATokenForAnotherResourceThanTheCallWritesIsRefused(t *testing.T) {
 	}
 	_, err := call(ctx, conn, methodPut, "b")
 	for what, err := range map[string]error{"call": err, "stream": bulk(ctx, conn, "a!", "b", "a"), "answered": each(ctx, conn, "a!", "b", "a")} {
-		if status.Code(err) != codes.InvalidArgument || reason(err) != "MALFORMED_TOKEN" || !strings.Contains(err.Error(), "writes another") || errors.Is(err, guard.ErrUnknown) {
+		if status.Code(err) != codes.InvalidArgument || reason(err) != "MALFORMED_TOKEN" || !strings.Contains(err.Error(), `for the resource "a", and the request writes "b"`) || errors.Is(err, guard.ErrUnknown) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err = call(ctx, conn, methodPut, "none")
+	for what, err := range map[string]error{"call": err, "stream": bulk(ctx, conn, "a!", "none", "a")} {
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "named no resource that a *wrapperspb.BytesValue to /test.KV/") || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("%s without a name: %v", what, err)
 		}
 	}
 	store.stored(t, "a", "a!") // neither the "b" in its middle nor what came behind it

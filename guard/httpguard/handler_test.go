@@ -179,18 +179,19 @@ func TestATokenForAnotherResourceThanTheRequestWritesIsRefused(t *testing.T) {
 		Resource: func(r *http.Request) string { return "account/" + r.PathValue("id") },
 	}))
 	mux.Handle("PUT /nothing", httpguard.Handler(http.HandlerFunc(admitting), &httpguard.Options{
-		Resource: func(r *http.Request) string { return "" }, // guards nothing, so no token is for it
+		Resource: func(r *http.Request) string { return "" }, // the server's mistake
 	}))
 	url, base := serve(t, "HTTP/1.1", mux)
 	rt := &httpguard.Transport{Base: base}
 	ctx := guard.NewContext(t.Context(), "account/1", 9)
-	for path, want := range map[string]int{"/accounts/1": 200, "/accounts/2": 400, "/nothing": 400} {
+	for path, want := range map[string]int{"/accounts/1": 200, "/accounts/2": 400, "/nothing": 500} {
 		resp, err := put(ctx, rt, url+path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := text(t, resp); resp.StatusCode != want || want == 400 && !strings.Contains(got, "writes another") {
-			t.Errorf("%s: %s: %s", path, resp.Status, got)
+		says := map[int]string{200: `"account/1" 9 true`, 400: `for the resource \"account/1\", and the request writes \"account/2\"`, 500: "named no resource"}[want]
+		if got := text(t, resp); resp.StatusCode != want || !strings.Contains(got, says) {
+			t.Errorf("%s: %s: %s; want %d and %q", path, resp.Status, got, want, says)
 		}
 	}
 }
@@ -230,10 +231,14 @@ func TestOptionalLetsPassWhatHasNeitherHeader(t *testing.T) {
 }
 
 func TestAHandlerWithoutANextSaysSo(t *testing.T) {
-	w := httptest.NewRecorder()
-	httpguard.Handler(nil, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "PUT", "/", nil))
-	if w.Code != 500 || !strings.Contains(w.Body.String(), "next is nil") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for _, next := range []http.Handler{nil, http.HandlerFunc(nil)} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "PUT", "/", nil)
+		r.Header.Set(httpguard.TokenHeader, "9")
+		r.Header.Set(httpguard.ResourceHeader, "a")
+		httpguard.Handler(next, nil).ServeHTTP(w, r)
+		if w.Code != 500 || !strings.Contains(w.Body.String(), "next is nil") {
+			t.Errorf("%T: %d %s", next, w.Code, w.Body)
+		}
 	}
 }
 

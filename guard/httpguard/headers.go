@@ -11,7 +11,7 @@
 //
 // The server:
 //
-//	mux.Handle("PUT /accounts/{id}", httpguard.Handler(put, &httpguard.Options{
+//	mux.Handle("PUT /accounts/{id}", httpguard.Handler(http.HandlerFunc(put), &httpguard.Options{
 //		Resource: func(r *http.Request) string { return "account/" + r.PathValue("id") },
 //	}))
 //
@@ -33,6 +33,8 @@
 //
 // What it does not: a token is no secret and gives no rights, so authenticate as you did before. And a response with
 // another status is what it always was; what a 502 or 504 of a proxy says of a write is: nothing.
+//
+// A token for another resource than the request writes is a response with status 400, and no error: look at the status.
 //
 // # On the wire
 //

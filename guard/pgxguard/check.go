@@ -62,14 +62,14 @@ func (g *Guard) raised(ctx context.Context, tx pgx.Tx, resource string, tok guar
 	what := fmt.Sprintf("check of %q", resource)
 	switch {
 	case err != nil:
-		return explain(ctx, what, err)
+		return g.explain(ctx, what, err)
 	case n > 0:
 		return nil
 	}
 	// The mark should be higher. It counts once it was seen: a trigger or a policy on the table can swallow a row, too.
 	highest, err := g.mark(ctx, tx, resource)
 	if err != nil {
-		return explain(ctx, what, err)
+		return g.explain(ctx, what, err)
 	}
 	if err := guard.Check(resource, tok, highest); err != nil {
 		return err

@@ -22,6 +22,15 @@
 // Behind PgBouncer's transaction mode before version 1.21 that must not be pgx's default, which prepares statements: use
 // pgx.QueryExecModeExec or QueryExecModeCacheDescribe. It works in every isolation level.
 //
+// The owner of the tables calls Migrate, and a worker needs no more than these rights:
+//
+//	GRANT USAGE ON SCHEMA public TO worker; -- wherever they are; without it they seem to be missing
+//	GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO worker;
+//	GRANT SELECT, INSERT ON fencedlock_marks_once TO worker; -- for Once, and for Migrate, which looks for both tables
+//	GRANT DELETE ON fencedlock_marks_once TO worker;         -- for PruneOnce, and for nothing else
+//
+// Highest and Marks need SELECT on fencedlock_marks. What Protect needs is said at sqlguard's.
+//
 // Tested on PostgreSQL 15, and through PgBouncer 1.18. Needs PostgreSQL 13 or later.
 package pgxguard
 
@@ -58,8 +67,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
-// the zero Guard return an error.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods
+// of a zero or nil Guard return an error.
 type Guard struct {
 	pool   *pgxpool.Pool
 	table  sqlmark.Table
@@ -100,7 +109,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Guard, error) {
 
 // made returns an error for a Guard that New did not make.
 func (g *Guard) made() error {
-	if g.pool == nil {
+	if g == nil || g.pool == nil {
 		return errors.New("pgxguard: this Guard was not made by New")
 	}
 	return nil
@@ -108,15 +117,18 @@ func (g *Guard) made() error {
 
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }
 
 // explain says what to do about errors of the guard's own statements.
-func explain(ctx context.Context, what string, err error) error {
+func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if sqlmark.MissingTable(err) {
 		return fmt.Errorf("pgxguard: %s: a table of the guard is missing; call Migrate, or run the statements of Schema: %w", what, err)
+	}
+	if sqlmark.Forbidden(err) {
+		return fmt.Errorf("pgxguard: %s: a right is missing; %s, and USAGE on their schema: %w", what, g.table.Rights(), err)
 	}
 	return sqlmark.Because(ctx, fmt.Errorf("pgxguard: %s: %w", what, sqlmark.Explain(err)))
 }

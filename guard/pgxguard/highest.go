@@ -23,7 +23,7 @@ func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, erro
 		return err
 	})
 	if err != nil {
-		return 0, explain(ctx, fmt.Sprintf("mark of %q", resource), err)
+		return 0, g.explain(ctx, fmt.Sprintf("mark of %q", resource), err)
 	}
 	return tok, nil
 }

@@ -44,7 +44,7 @@ func (g *Guard) Marks(ctx context.Context) iter.Seq2[Mark, error] {
 				return err
 			})
 			if err != nil {
-				yield(Mark{}, explain(ctx, "marks", err))
+				yield(Mark{}, g.explain(ctx, "marks", err))
 				return
 			}
 			for _, m := range page {

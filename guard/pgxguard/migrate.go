@@ -33,7 +33,7 @@ func (g *Guard) Migrate(ctx context.Context) error {
 	})
 	switch {
 	case err != nil && !sqlmark.MissingTable(err):
-		return explain(ctx, "migrate", err)
+		return g.explain(ctx, "migrate", err)
 	case err == nil && version != 0:
 		return g.checkVersion(version)
 	}
@@ -49,7 +49,7 @@ func (g *Guard) Migrate(ctx context.Context) error {
 		}
 		version, err := g.version(ctx, tx) // somebody else may have been first, with another version
 		if err != nil {
-			return explain(ctx, "migrate", err)
+			return g.explain(ctx, "migrate", err)
 		}
 		return g.checkVersion(version)
 	})

@@ -168,24 +168,25 @@ func TestMissingTokenIsNoPermission(t *testing.T) {
 
 func TestZeroGuardReturnsErrors(t *testing.T) {
 	pool := newPool(t)
-	tx := begin(t, pool)
-	g := &pgxguard.Guard{}
-	_, errHighest := g.Highest(t.Context(), "x")
-	_, errOnce := g.Once(t.Context(), tx, "x", "a")
-	_, errPrune := g.PruneOnce(t.Context(), time.Hour)
-	var errMarks error
-	for _, errMarks = range g.Marks(t.Context()) {
-	}
-	for op, err := range map[string]error{
-		"Do": g.Do(t.Context(), "x", 5, func(context.Context, pgx.Tx) error { return nil }), "Seal": g.Seal(t.Context(), "x", 5),
-		"Check": g.Check(t.Context(), tx, "x", 5), "Migrate": g.Migrate(t.Context()), "Highest": errHighest, "Once": errOnce, "PruneOnce": errPrune,
-		"Marks": errMarks, "Protect": g.Protect(t.Context(), "doc", "x"), "Unprotect": g.Unprotect(t.Context(), "doc"),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "not made by New") {
-			t.Errorf("%s: %v; want an error about New", op, err)
+	for _, g := range []*pgxguard.Guard{{}, nil} {
+		tx := begin(t, pool)
+		_, errHighest := g.Highest(t.Context(), "x")
+		_, errOnce := g.Once(t.Context(), tx, "x", "a")
+		_, errPrune := g.PruneOnce(t.Context(), time.Hour)
+		var errMarks error
+		for _, errMarks = range g.Marks(t.Context()) {
 		}
-	}
-	if s := g.Schema(); s != "" {
-		t.Errorf("Schema: %q", s)
+		for op, err := range map[string]error{
+			"Do": g.Do(t.Context(), "x", 5, func(context.Context, pgx.Tx) error { return nil }), "Seal": g.Seal(t.Context(), "x", 5),
+			"Check": g.Check(t.Context(), tx, "x", 5), "Migrate": g.Migrate(t.Context()), "Highest": errHighest, "Once": errOnce, "PruneOnce": errPrune,
+			"Marks": errMarks, "Protect": g.Protect(t.Context(), "doc", "x"), "Unprotect": g.Unprotect(t.Context(), "doc"),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not made by New") {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
+		}
+		if s := g.Schema(); s != "" {
+			t.Errorf("Schema: %q", s)
+		}
 	}
 }

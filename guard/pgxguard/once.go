@@ -61,7 +61,7 @@ func (g *Guard) once(ctx context.Context, tx pgx.Tx, resource, operation string)
 	what := fmt.Sprintf("record of %q for %q", operation, resource)
 	tag, err := tx.Exec(ctx, g.stmts.Once, resource, operation)
 	if err != nil {
-		return false, explain(ctx, what, err)
+		return false, g.explain(ctx, what, err)
 	}
 	if tag.RowsAffected() > 0 {
 		return true, nil
@@ -69,7 +69,7 @@ func (g *Guard) once(ctx context.Context, tx pgx.Tx, resource, operation string)
 	// Taking a row that something swallowed for a record would leave the effects out for good, so it has to be seen.
 	var n int
 	if err := tx.QueryRow(ctx, g.stmts.Done, resource, operation).Scan(&n); err != nil {
-		return false, explain(ctx, what, err)
+		return false, g.explain(ctx, what, err)
 	}
 	if n == 0 {
 		return false, fmt.Errorf("pgxguard: %s: it was neither stored nor found; something changes the table of operations", what)
@@ -92,7 +92,7 @@ func (g *Guard) PruneOnce(ctx context.Context, olderThan time.Duration) (deleted
 	prune := func(b *pgx.Batch) { b.Queue(g.stmts.Prune, olderThan.Microseconds()+1) }
 	err = g.transact(ctx, prune, func(_ pgx.Tx, n int64, err error) error {
 		if err != nil {
-			return explain(ctx, "prune", err)
+			return g.explain(ctx, "prune", err)
 		}
 		deleted = n
 		return nil

@@ -25,17 +25,20 @@ func (g *Guard) Protect(ctx context.Context, table, resource string) error {
 	if err := guard.CheckResource(resource); err != nil {
 		return err
 	}
-	return g.protection(ctx, "protect", table, resource, g.stmts.Protect)
+	return g.protection(ctx, "protect", table, resource, func(p sqlmark.Postgres) string { return p.Protect })
 }
 
 // Unprotect ends what [Guard.Protect] did to table and all that inherits from it. It changes nothing on a table that
 // is not protected by this guard's table of marks. It needs the ownership of the table, and waits for the transactions
 // that use it. ctx governs the call.
 func (g *Guard) Unprotect(ctx context.Context, table string) error {
-	return g.protection(ctx, "unprotect", table, "", g.stmts.Unprotect)
+	return g.protection(ctx, "unprotect", table, "", func(p sqlmark.Postgres) string { return p.Unprotect })
 }
 
-func (g *Guard) protection(ctx context.Context, verb, table, resource, block string) error {
+func (g *Guard) protection(ctx context.Context, verb, table, resource string, block func(sqlmark.Postgres) string) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	quoted, err := sqlmark.ParseUserTable(table)
 	if err != nil {
 		return fmt.Errorf("pgxguard: %s: %w", verb, err)
@@ -43,10 +46,13 @@ func (g *Guard) protection(ctx context.Context, verb, table, resource, block str
 	name := func(b *pgx.Batch) { b.Queue(g.stmts.ProtectWhat, string(quoted), resource) }
 	return g.transact(ctx, name, func(tx pgx.Tx, _ int64, err error) error {
 		if err == nil {
-			_, err = tx.Exec(ctx, block)
+			_, err = tx.Exec(ctx, block(g.stmts))
 		}
-		if err != nil {
-			return explain(ctx, fmt.Sprintf("%s %q", verb, table), err)
+		switch {
+		case sqlmark.Forbidden(err): // not a worker's rights are missing
+			return fmt.Errorf("pgxguard: %s %q: %w", verb, table, err)
+		case err != nil:
+			return g.explain(ctx, fmt.Sprintf("%s %q", verb, table), err)
 		}
 		return nil
 	})

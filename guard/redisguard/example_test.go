@@ -7,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/redisguard"
 	"github.com/fencedlock/fencedlock/internal/redistest"
+	"github.com/fencedlock/fencedlock/lock"
+	"github.com/fencedlock/fencedlock/session"
 )
 
 // openExample starts a Redis of its own; your program connects to yours.
@@ -21,8 +26,53 @@ func openExample() (client *redis.Client, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client = redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	return client, func() { _ = client.Close(); server.Close() }
+}
+
+// A program connects once, with ContextTimeoutEnabled, so that the deadlines of its calls hold.
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{
+		Addr:                  "redis.example.com:6379",
+		ContextTimeoutEnabled: true,
+	})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	g, err := redisguard.New(ctx, client, &redisguard.Options{Logger: zap.Must(zap.NewProduction())})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(g.Highest(ctx, "account/alice"))
+}
+
+// The token comes from the lock: here the lock is in etcd, and the data in Redis.
+func ExampleNew_withLock() {
+	ctx := context.Background()
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://etcd.example.com:2379"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer etcd.Close()
+	s, err := session.New(ctx, etcd, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	client := redis.NewClient(&redis.Options{Addr: "redis.example.com:6379", ContextTimeoutEnabled: true})
+	defer client.Close()
+	g, err := redisguard.New(ctx, client, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lock.NewMutex(s, "account/alice").Do(ctx, func(ctx context.Context, h *lock.Held) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		return g.Set(ctx, h.Resource(), h.Token(), "90", 0)
+	})
+	if err != nil {
+		log.Print(err)
+	}
 }
 
 // The holder with token 7 is paused; its successor with token 9 writes first. The late write is refused.

@@ -2,6 +2,7 @@
 // it and writes, and a writer with a lower token is refused. It works over go-redis, with a single server, with Sentinel
 // and with a cluster.
 //
+//	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 //	g, err := redisguard.New(ctx, client, nil)
 //	err = g.Set(ctx, resource, tok, "value", 0)
 //	cmd := g.Run(ctx, resource, tok, script, []string{g.Key(resource, "stock")}, 1)
@@ -9,15 +10,15 @@
 // What it guarantees: once a write with a token has been applied, none with a lower token of the same resource is,
 // whatever pauses, retries or lost messages there are, for as long as Redis keeps the mark.
 //
-// What it does not, first of all: a mark is no more durable than Redis. Redis answers before a replica has what was
-// written, and replicates later. A replica that is promoted before that, by Sentinel, a cluster or a person, does not
-// know the latest mark, and lets a writer in who was refused before; a primary that is cut off and not yet deposed goes on
-// taking writes that will be thrown away. Options.Replicas makes every write wait until so many replicas have it, and
-// says so when they have not. That leaves the failover to a replica that is none of them: a majority, and a promotion
-// that takes the replica that is furthest, is as far as Redis goes. On one server, what is not in its append-only file
-// is lost with a crash: appendfsync always loses nothing, everysec up to two seconds when the machine fails, snapshots
-// everything since the last one. Where a fault is not to happen, guard data in a database with consensus or a single
-// disk, see package sqlguard or etcdguard.
+// What it does not, first of all: a mark is no more durable than Redis. Redis answers before a replica has what was written,
+// and replicates later. A replica that is promoted before that, by Sentinel, a cluster or a person, does not know the latest
+// mark, and lets a writer in who was refused before; a primary that is cut off and not yet deposed goes on taking writes
+// that will be thrown away. Options.Replicas makes every write wait until so many replicas have it, and says so when they
+// have not. That leaves the failover to a replica that is none of them: a majority, and a promotion that takes the replica
+// that is furthest, is as far as Redis goes. On one server, what is not in its append-only file is lost with a crash:
+// appendfsync always loses nothing, everysec up to two seconds when the machine fails, snapshots everything since the last
+// one. Where a fault is not to happen, guard data in a database with consensus or a single disk, see package sqlguard or
+// etcdguard.
 //
 // Nor does it guard what does not pass it: commands of other programs, the deletion of a mark by hand or FLUSHALL. A token
 // is no secret and gives no rights. Marks are never deleted, and have no time to live. Pipelines and transactions
@@ -30,11 +31,18 @@
 // applied later, but never after a later Set, Del, Run or Seal of this Guard on that resource has been. So the way to
 // find out is to Seal again with the same token, and then to read: what is read stays.
 //
+// Set the client's ContextTimeoutEnabled, and give each call a deadline. Without it go-redis waits for a reply until its
+// ReadTimeout, 5 s unless you set it, whatever the context says: a call with a deadline of 300 ms takes these 5 s when Redis
+// does not answer. Even with it that wait is ended by a deadline only, not by a cancellation. [New] warns when it is off.
+//
+// The mark of a resource is at the key prefix{resource}#mark, beside the value at prefix{resource}, see [Guard.Key].
+//
 // Get, Highest and all writes are answered by servers that take writes, so they fail while a primary refuses them, for
 // example for want of memory or of replicas.
 //
-// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA, GET, SET and DEL on the keys of the
-// prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake and may be refused.
+// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA,
+// GET, SET and DEL on the keys of the prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake
+// and may be refused.
 package redisguard
 
 import (
@@ -74,7 +82,7 @@ type Options struct {
 }
 
 // Guard guards the data of one Redis, which is a server, a group with Sentinel or a cluster. It is safe for concurrent
-// use. [New] makes one; the zero Guard is of no use.
+// use. [New] makes one; the methods of a zero or nil Guard return an error.
 type Guard struct {
 	client    redis.UniversalClient
 	server    *redis.Client        // nil for a cluster
@@ -90,10 +98,10 @@ var _ guard.Sealer = (*Guard)(nil)
 // [*redis.ClusterClient]. A [*redis.Ring] is refused, since it moves keys to other servers and leaves their marks behind.
 // The caller closes the client. nil Options are the defaults.
 //
-// New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru,
-// allkeys-lfu, allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns
-// when there is no append-only file. What is configured later, and servers that are promoted later, it does not see: give
-// all of them the same configuration. ctx governs the asking.
+// New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru, allkeys-lfu,
+// allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns when there is no
+// append-only file, and when the client's ContextTimeoutEnabled is off. What is configured later, and servers that are
+// promoted later, it does not see: give all of them the same configuration. ctx governs the asking.
 func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard, error) {
 	if o == nil {
 		o = &Options{}
@@ -120,6 +128,7 @@ func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard,
 	if err := g.inspect(ctx); err != nil {
 		return nil, err
 	}
+	g.warnUnbounded()
 	return g, nil
 }
 
@@ -146,9 +155,25 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// made returns an error for a Guard that New did not make.
+func (g *Guard) made() error {
+	if g == nil || g.client == nil {
+		return errors.New("redisguard: this Guard was not made by New")
+	}
+	return nil
+}
+
+// check is the beginning of every write.
+func (g *Guard) check(resource string, tok guard.Token) error {
+	if err := g.made(); err != nil {
+		return err
+	}
+	return guard.Check(resource, tok, 0)
+}
+
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }

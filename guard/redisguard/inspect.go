@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
@@ -73,6 +74,20 @@ func (g *Guard) warnVolatile(ctx context.Context, c *redis.Client, server string
 	default:
 		log.Warn("redisguard: there are only snapshots: a crash loses the marks since the last one, and lets writers in who were refused; set appendonly yes",
 			zap.String("save", save["save"]))
+	}
+}
+
+// warnUnbounded says that the context will not bound what it is expected to.
+func (g *Guard) warnUnbounded() {
+	bounded, readTimeout := false, time.Duration(0)
+	if g.server != nil {
+		bounded, readTimeout = g.server.Options().ContextTimeoutEnabled, g.server.Options().ReadTimeout
+	} else {
+		bounded, readTimeout = g.cluster.Options().ContextTimeoutEnabled, g.cluster.Options().ReadTimeout
+	}
+	if !bounded && g.opts.Logger != nil {
+		g.opts.Logger.Warn("redisguard: the client's ContextTimeoutEnabled is off: a call whose context has a deadline waits for a reply beyond it, until ReadTimeout; set it",
+			zap.Duration("ReadTimeout", readTimeout))
 	}
 }
 

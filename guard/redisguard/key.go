@@ -12,10 +12,14 @@ var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 // resource's mark. Different resources and different names have different keys, and none of them is a mark. The empty
 // name is the key of the value that Get, Set and Del work on.
 //
-// The key is the prefix, the resource in braces and, after a colon, the name: "fencedlock:{account/1}:log". In the
+// The key is the prefix, the resource in braces and, after a colon, the name: "fencedlock:{account/1}:log". The mark is at
+// the key of the empty name with "#mark" behind it: "fencedlock:{account/1}#mark". In the
 // resource %, { and } are written as %25, %7B and %7D. Keys of your own making lie in the slot, too, when their hash tag
 // is the resource as it is written here, or when they are just that.
 func (g *Guard) Key(resource, name string) string {
+	if g.made() != nil {
+		return "" // which is no key that Run takes
+	}
 	key := g.opts.Prefix + "{" + escape.Replace(resource) + "}"
 	if name != "" {
 		key += ":" + name

@@ -94,7 +94,9 @@ func TestNewWarnsOfWhatACrashLoses(t *testing.T) {
 		"":                        {"--appendonly", "yes"},
 	} {
 		core, logs := observer.New(zap.WarnLevel)
-		newGuard(t, redistest.Start(t, settings...).Client(t), &redisguard.Options{Logger: zap.New(core)})
+		c := redis.NewClient(&redis.Options{Addr: redistest.Start(t, settings...).Addr(), ContextTimeoutEnabled: true})
+		defer c.Close()
+		newGuard(t, c, &redisguard.Options{Logger: zap.New(core)})
 		switch all := logs.All(); {
 		case want == "" && len(all) != 0:
 			t.Errorf("%v: %v; want silence", settings, all)
@@ -123,5 +125,79 @@ func TestNewSaysWhyItCouldNotAsk(t *testing.T) {
 	s.Kill()
 	if _, err := redisguard.New(t.Context(), c, nil); err == nil {
 		t.Error("New without a server returned nil")
+	}
+}
+
+func TestZeroGuardReturnsErrors(t *testing.T) {
+	for _, g := range []*redisguard.Guard{{}, nil} {
+		_, errGet := g.Get(t.Context(), "x")
+		_, errHighest := g.Highest(t.Context(), "x")
+		for op, err := range map[string]error{
+			"Set": g.Set(t.Context(), "x", 5, "v", 0), "Del": g.Del(t.Context(), "x", 5), "Seal": g.Seal(t.Context(), "x", 5), "Get": errGet,
+			"Run": g.Run(t.Context(), "x", 5, redis.NewScript("return 1"), nil).Err(), "Highest": errHighest,
+		} {
+			if err == nil || err.Error() != "redisguard: this Guard was not made by New" {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
+		}
+		if key := g.Key("x", "y"); key != "" {
+			t.Errorf("Key: %q", key)
+		}
+	}
+}
+
+func TestKeepTTLIsRefusedByItsName(t *testing.T) {
+	_, g := start(t)
+	if err := g.Set(t.Context(), "r", 9, "nine", redis.KeepTTL); err == nil || !strings.Contains(err.Error(), "redis.KeepTTL is not supported") {
+		t.Errorf("Set = %v; want an error that names redis.KeepTTL", err)
+	}
+	holds(t, g, "r", "", 0)
+}
+
+func TestNewWarnsOfAClientThatWaitsBeyondDeadlines(t *testing.T) {
+	s := redistest.Start(t, "--appendonly", "yes")
+	cluster := redistest.StartCluster(t, 1, "--appendonly", "yes")
+	for _, on := range []bool{false, true} {
+		one := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: on})
+		defer one.Close()
+		for _, c := range []redis.UniversalClient{one, cluster.Client(t, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = on })} {
+			core, logs := observer.New(zap.WarnLevel)
+			newGuard(t, c, &redisguard.Options{Logger: zap.New(core)})
+			newGuard(t, c, nil)
+			warned := len(logs.All()) == 1 && strings.Contains(logs.All()[0].Message, "ContextTimeoutEnabled is off")
+			if warned == on || on && len(logs.All()) != 0 {
+				t.Errorf("%T with ContextTimeoutEnabled %v: %v", c, on, logs.All())
+			}
+		}
+	}
+}
+
+// What the warning is about: Redis does not answer, and the deadline is over.
+func TestDeadlineBoundsACallIfTheClientLooksAtIt(t *testing.T) {
+	const deadline, readTimeout, never = 50 * time.Millisecond, time.Second, time.Minute
+	for _, on := range []bool{false, true} {
+		s := redistest.Start(t)
+		o := &redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: on, ReadTimeout: readTimeout}
+		if on {
+			o.ReadTimeout = never
+		}
+		c := redis.NewClient(o)
+		defer c.Close()
+		g := newGuard(t, c, nil)
+		accepted(t, "Set", g.Set(t.Context(), "r", 9, "nine", 0))
+		s.Pause(t)
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		begin := time.Now()
+		err := g.Set(ctx, "r", 9, "late", 0)
+		took := time.Since(begin)
+		cancel()
+		s.Resume(t)
+		unknown(t, "Set to a server that is stopped", err)
+		if on && took > never/2 {
+			t.Errorf("it took %v", took)
+		}
+		if !on && took < readTimeout/2 { // go-redis reckons with a clock that lags
+			t.Errorf("without ContextTimeoutEnabled it took %v; so the deadline bounds it after all, and the documentation is wrong", took)
+		}
 	}
 }

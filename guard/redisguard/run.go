@@ -55,7 +55,7 @@ func (g *Guard) Run(ctx context.Context, resource string, tok guard.Token, scrip
 
 func (g *Guard) run(ctx context.Context, resource string, tok guard.Token, script *redis.Script, keys []string, args []any) (*redis.Cmd, any, error) {
 	none := redis.NewCmd(ctx, "eval")
-	if err := guard.Check(resource, tok, 0); err != nil {
+	if err := g.check(resource, tok); err != nil {
 		return none, nil, err
 	}
 	if script == nil {

@@ -15,7 +15,7 @@ import (
 // is refused from then on.
 func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) (err error) {
 	defer func() { g.report(ctx, resource, tok, err) }()
-	if err := guard.Check(resource, tok, 0); err != nil {
+	if err := g.check(resource, tok); err != nil {
 		return err
 	}
 	_, err = g.do(ctx, &operation{name: "Seal", resource: resource, tok: tok, program: sealProgram, keys: []string{g.mark(resource)}})
@@ -25,6 +25,9 @@ func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) (err
 // Highest implements [guard.Sealer]. It reads from a server that takes writes, as [Guard.Get] does. A mark that cannot be
 // read is an error that names its key.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	if err := g.made(); err != nil {
+		return 0, err
+	}
 	if err := guard.CheckResource(resource); err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Set makes value the value of resource, guarded by tok. ttl is its time to live, in whole milliseconds, rounded up; 0 is
-// for ever. It is the value's alone, the mark stays. value is a text, bytes, a number or whatever else go-redis writes as
+// for ever, redis.KeepTTL is refused. It is the value's alone, the mark stays. value is a text, bytes, a number or whatever else go-redis writes as
 // one argument. It passes through Lua, which copies it: up to some KiB nobody notices, at 64 KiB the call takes three times
 // as long as a plain SET.
 //
@@ -24,11 +24,11 @@ import (
 //     go-redis's for a server that is away or READONLY; those that can pass in a moment have been tried four times. A mark
 //     that cannot be read is an error that names its key.
 //
-// ctx governs the whole call, but go-redis waits for a reply that is under way until its ReadTimeout, unless the
-// client has ContextTimeoutEnabled. A context that has ended before the call gives its error, and nothing is sent.
+// ctx governs the whole call, but go-redis waits for a reply that is under way until its ReadTimeout. With the client's
+// ContextTimeoutEnabled it waits no longer than ctx's deadline; a cancellation alone it does not see there. A context that has ended before the call gives its error, and nothing is sent.
 func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value any, ttl time.Duration) (err error) {
 	defer func() { g.report(ctx, resource, tok, err) }()
-	if err := guard.Check(resource, tok, 0); err != nil {
+	if err := g.check(resource, tok); err != nil {
 		return err
 	}
 	value, err = sendable(value)
@@ -37,6 +37,8 @@ func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value
 	}
 	args := []any{value}
 	switch {
+	case ttl == redis.KeepTTL:
+		return fmt.Errorf("redisguard: Set on %q: redis.KeepTTL is not supported; give each Set its time to live, 0 for ever", resource)
 	case ttl < 0:
 		return fmt.Errorf("redisguard: Set on %q: the time to live %v is negative; 0 is for ever", resource, ttl)
 	case ttl > 0:
@@ -55,7 +57,7 @@ func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value
 // those of [Guard.Set].
 func (g *Guard) Del(ctx context.Context, resource string, tok guard.Token) (err error) {
 	defer func() { g.report(ctx, resource, tok, err) }()
-	if err := guard.Check(resource, tok, 0); err != nil {
+	if err := g.check(resource, tok); err != nil {
 		return err
 	}
 	key := g.Key(resource, "")
@@ -69,6 +71,9 @@ func (g *Guard) Del(ctx context.Context, resource string, tok guard.Token) (err 
 // server that refuses writes for another reason refuses this, too. Seal before you read, see [guard.Sealer]. ctx governs
 // the call as with [Guard.Set].
 func (g *Guard) Get(ctx context.Context, resource string) (string, error) {
+	if err := g.made(); err != nil {
+		return "", err
+	}
 	if err := guard.CheckResource(resource); err != nil {
 		return "", err
 	}

@@ -47,7 +47,9 @@ const (
 	// transaction has ended: the error wraps guard.ErrUnknown then. Check does neither: keep such statements out of a
 	// transaction of your own, before Check as well, which tells on MariaDB only, and return the error of a deadlock. A
 	// statement that fails with a lock wait timeout (1205) leaves the transaction open: return its error, or roll back, so
-	// that the rest is not committed without it.
+	// that the rest is not committed without it. Where innodb_rollback_on_timeout is set, it does not, and Do cannot tell it
+	// from a definition that commits and then times out: if fn returns such an error, it is one that wraps guard.ErrUnknown,
+	// and fn is not run again.
 	//
 	// In Do on MariaDB a holder that is paused is cut off by idle_write_transaction_timeout, which Do sets to 5 s unless the
 	// session has one of 1 to 5 s already. It takes that and autocommit back afterwards. Together with the savepoint that is
@@ -119,6 +121,8 @@ type dialect interface {
 	// rolledBack tells whether the error of a COMMIT proves that nothing was committed.
 	rolledBack(err error) bool
 	missingTable(err error) bool
+	// forbidden tells whether a statement was refused for want of a right.
+	forbidden(err error) bool
 	// leftTransaction tells from the error of a COMMIT or ROLLBACK that the transaction had ended before.
 	leftTransaction(err error) bool
 }

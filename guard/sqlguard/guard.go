@@ -22,6 +22,16 @@
 // Beside it: [Guard.Once] lets an operation have its effects once, [Guard.Marks] lists what was marked, and
 // [Guard.Protect] makes PostgreSQL refuse the writes of those who forgot the guard.
 //
+// The owner of the tables calls Migrate, and a worker needs no more than these rights:
+//
+//	GRANT USAGE ON SCHEMA public TO worker; -- wherever they are; without it they seem to be missing
+//	GRANT SELECT, INSERT, UPDATE ON fencedlock_marks TO worker;
+//	GRANT SELECT, INSERT ON fencedlock_marks_once TO worker; -- for Once, and for Migrate, which looks for both tables
+//	GRANT DELETE ON fencedlock_marks_once TO worker;         -- for PruneOnce, and for nothing else
+//
+// Highest and Marks need SELECT on fencedlock_marks. MariaDB needs the same rights, but no USAGE. What Protect needs is said
+// there.
+//
 // Tested on PostgreSQL 15 with pgx, on MariaDB 10.11 with go-sql-driver/mysql, and on SQLite with modernc.org/sqlite.
 // MySQL itself is not tested: its statements are those that MariaDB is tested with. Needs PostgreSQL 13, MariaDB 10.3,
 // MySQL 8.0.16 or SQLite 3.35, and a driver whose PostgreSQL errors have a method SQLState, as those of pgx and lib/pq do.
@@ -59,8 +69,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
-// the zero Guard return an error.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods
+// of a zero or nil Guard return an error.
 type Guard struct {
 	db   *sql.DB
 	d    dialect
@@ -100,7 +110,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Guard, error) {
 
 // made returns an error for a Guard that New did not make.
 func (g *Guard) made() error {
-	if g.db == nil {
+	if g == nil || g.db == nil {
 		return errors.New("sqlguard: this Guard was not made by New")
 	}
 	return nil
@@ -108,7 +118,7 @@ func (g *Guard) made() error {
 
 // report hands an operation's outcome to the user.
 func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
+	if g != nil && g.opts.OnOutcome != nil {
 		g.opts.OnOutcome(ctx, resource, tok, err)
 	}
 }
@@ -118,6 +128,9 @@ func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, er
 func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	if g.made() == nil && g.d.missingTable(err) {
 		return fmt.Errorf("sqlguard: %s: a table of the guard is missing; call Migrate, or run the statements of Schema: %w", what, err)
+	}
+	if g.made() == nil && g.d.forbidden(err) {
+		return fmt.Errorf("sqlguard: %s: a right is missing; %s, on PostgreSQL also USAGE on their schema: %w", what, g.d.table().Rights(), err)
 	}
 	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
 }

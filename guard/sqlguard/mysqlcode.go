@@ -6,6 +6,8 @@ import "reflect"
 const (
 	mysqlRecordChanged   = 1020 // ER_CHECKREAD
 	mysqlDuplicate       = 1062 // ER_DUP_ENTRY
+	mysqlTableDenied     = 1142 // ER_TABLEACCESS_DENIED_ERROR
+	mysqlColumnDenied    = 1143 // ER_COLUMNACCESS_DENIED_ERROR
 	mysqlNoSuchTable     = 1146 // ER_NO_SUCH_TABLE
 	mysqlLockWaitTimeout = 1205 // ER_LOCK_WAIT_TIMEOUT
 	mysqlDeadlock        = 1213 // ER_LOCK_DEADLOCK

@@ -143,24 +143,25 @@ func TestBadArgumentsAreRefusedWithoutIO(t *testing.T) {
 
 func TestZeroGuardReturnsErrors(t *testing.T) {
 	db := openSQLite(t)
-	tx := begin(t, db)
-	g := &sqlguard.Guard{}
-	_, errHighest := g.Highest(t.Context(), "x")
-	_, errOnce := g.Once(t.Context(), tx, "x", "a")
-	_, errPrune := g.PruneOnce(t.Context(), time.Hour)
-	var errMarks error
-	for _, errMarks = range g.Marks(t.Context()) {
-	}
-	for op, err := range map[string]error{
-		"Do": g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { return nil }), "Seal": g.Seal(t.Context(), "x", 5),
-		"Check": g.Check(t.Context(), tx, "x", 5), "Migrate": g.Migrate(t.Context()), "Highest": errHighest, "Once": errOnce, "PruneOnce": errPrune,
-		"Marks": errMarks, "Protect": g.Protect(t.Context(), "doc", "x"), "Unprotect": g.Unprotect(t.Context(), "doc"),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "not made by New") {
-			t.Errorf("%s: %v; want an error about New", op, err)
+	for _, g := range []*sqlguard.Guard{{}, nil} {
+		tx := begin(t, db)
+		_, errHighest := g.Highest(t.Context(), "x")
+		_, errOnce := g.Once(t.Context(), tx, "x", "a")
+		_, errPrune := g.PruneOnce(t.Context(), time.Hour)
+		var errMarks error
+		for _, errMarks = range g.Marks(t.Context()) {
 		}
-	}
-	if s := g.Schema(); s != "" {
-		t.Errorf("Schema: %q", s)
+		for op, err := range map[string]error{
+			"Do": g.Do(t.Context(), "x", 5, func(context.Context, *sql.Tx) error { return nil }), "Seal": g.Seal(t.Context(), "x", 5),
+			"Check": g.Check(t.Context(), tx, "x", 5), "Migrate": g.Migrate(t.Context()), "Highest": errHighest, "Once": errOnce, "PruneOnce": errPrune,
+			"Marks": errMarks, "Protect": g.Protect(t.Context(), "doc", "x"), "Unprotect": g.Unprotect(t.Context(), "doc"),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not made by New") {
+				t.Errorf("%s: %v; want an error about New", op, err)
+			}
+		}
+		if s := g.Schema(); s != "" {
+			t.Errorf("Schema: %q", s)
+		}
 	}
 }

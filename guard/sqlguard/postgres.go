@@ -71,6 +71,8 @@ func (p postgres) rolledBack(err error) bool { return sqlmark.RolledBack(err) }
 
 func (p postgres) missingTable(err error) bool { return sqlmark.MissingTable(err) }
 
+func (p postgres) forbidden(err error) bool { return sqlmark.Forbidden(err) }
+
 // ended asks the driver, or else the server, which costs a round trip: COMMIT succeeds where there is no transaction.
 func (p postgres) ended(ctx context.Context, tx *sql.Tx, conn *sql.Conn, _ error) (bool, error) {
 	if status := pgxStatus(conn); status != 0 {

@@ -23,8 +23,11 @@ import (
 // was rolled back does not count. Partitions and tables that inherit are protected with their parent. A partition that is
 // attached later is, too, but for TRUNCATE on the partition alone: call Protect again after attaching one. So is a table
 // that inherits later, once Protect was called again. A partition that was created later and is detached loses its triggers.
+// A protected table that has a parent itself, or is a partition, is not written through that either. One that gets a parent
+// later, by ATTACH PARTITION or INHERIT, is unguarded against statements that name the parent until Protect is called again.
 //
-// A statement costs one look at the mark's row; on a partitioned table, and in replication, each row costs one. Restoring
+// A statement costs one look at the mark's row; on a partitioned table, on one that has a parent outside of what is
+// protected, and in replication, each row costs one. Restoring
 // data is refused like everything else: call Unprotect there. So is what a logical replication subscription writes: its
 // worker stops with the error and tries again, until Unprotect.
 //
@@ -62,7 +65,10 @@ func (g *Guard) protection(ctx context.Context, verb, table, resource string, bl
 		if _, err := t.tx.ExecContext(ctx, p.ProtectWhat, string(quoted), resource); err != nil {
 			return g.explain(ctx, verb, err)
 		}
-		if _, err := t.tx.ExecContext(ctx, block(p.Postgres)); err != nil {
+		switch _, err := t.tx.ExecContext(ctx, block(p.Postgres)); {
+		case p.forbidden(err): // not a worker's rights are missing
+			return fmt.Errorf("sqlguard: %s %q: %w", verb, table, err)
+		case err != nil:
 			return g.explain(ctx, fmt.Sprintf("%s %q", verb, table), err)
 		}
 		return nil

@@ -8,8 +8,33 @@ import (
 	"time"
 )
 
-// undoLimit bounds the statements that take a setting back. A connection that is not that fast is closed instead.
+// undoLimit bounds the statements that take a setting back, and how long an answer is waited for once the context has ended.
+// A connection that is not that fast is closed instead.
 const undoLimit = 2 * time.Second
+
+// patiently runs f, which ends a transaction, and waits for it, but no longer than undoLimit after ctx has ended. It tells
+// whether f has returned; if not, f goes on and ends with the connection. Drivers such as go-sql-driver/mysql look at no
+// context while they wait for the answer to COMMIT or ROLLBACK, and database/sql keeps the connection locked meanwhile.
+func patiently(ctx context.Context, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(undoLimit)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
 
 // staleConnections bounds how many connections of the pool may turn out to be broken when a transaction begins.
 const staleConnections = 10

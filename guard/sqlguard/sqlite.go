@@ -137,6 +137,9 @@ func (s sqlite) missingTable(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no such table")
 }
 
+// forbidden: it has no users.
+func (s sqlite) forbidden(error) bool { return false }
+
 func (s sqlite) leftTransaction(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no transaction is active")
 }

@@ -29,9 +29,11 @@ inline live(s) {
 
 /* queue.forget, and the end of what the acquisition knew. */
 inline forget(s) {
-	owned[first(s)] = false; owned[second(s)] = false; lateOwned[s] = false; sawOwned[s] = false;
-	rev(s) = 0; ahead(s) = 0; aheadKey[s] = NONE; own[s] = 0; fits[s] = false; latePut[s] = false;
-	wants[s] = false; try = false;
+	d_step {
+		owned[first(s)] = false; owned[second(s)] = false; lateOwned[s] = false; sawOwned[s] = false;
+		rev(s) = 0; ahead(s) = 0; aheadKey[s] = NONE; own[s] = 0; fits[s] = false; latePut[s] = false;
+		wants[s] = false; try = false
+	};
 	renumber()
 }
 
@@ -100,8 +102,11 @@ answer: /* claim.put; what comes back is judged by enqueue, seize and retryPut *
 	:: atomic { LOSE(s) -> FAULT; applyPut(s, own[s], true, try, fits[s]); ok_ = false; fits[s] = false; latePut[s] = true;
 		tell("session %d: the put was made, its reply is lost; the key has revision %d\n", s, mod(own[s])); goto retry }
 	:: atomic { LOSE(s) && leased[s] && !late[s] -> FAULT; tell("session %d: no reply, the put of its key %d is under way\n", s, own[s]);
-		late[s] = true; lateSecond[s] = (own[s] == second(s)); lateOwned[s] = true; lateTry[s] = try; lateFits[s] = fits[s];
-		fits[s] = false; latePut[s] = true; goto retry }
+		d_step {
+			late[s] = true; lateSecond[s] = (own[s] == second(s)); lateOwned[s] = true; lateTry[s] = try; lateFits[s] = fits[s];
+			fits[s] = false; latePut[s] = true
+		};
+		goto retry }
 	fi;
 
 retry: /* Lease.Retry */

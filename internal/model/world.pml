@@ -1,3 +1,7 @@
+inline lateIsOver(s) {
+	late[s] = false; lateSecond[s] = false; lateOwned[s] = false; lateTry[s] = false; lateFits[s] = false
+}
+
 /* The server's end of a lease: after the session's own deadline, however late. */
 proctype Lease(byte s) {
 end:
@@ -12,15 +16,13 @@ end:
 		:: else
 		fi;
 		tell("the server ends the lease of session %d\n", s, 0);
-		leased[s] = false;
-		storeDelete(first(s)); storeDelete(second(s));
-		late[s] = false; lateSecond[s] = false; lateOwned[s] = false; lateTry[s] = false; lateFits[s] = false; /* lease not found */
-		lateMove[s] = false; seen[s] = false; fits[s] = false; renumber() }
+		d_step {
+			leased[s] = false;
+			storeDelete(first(s)); storeDelete(second(s));
+			lateIsOver(s); lateMove[s] = false; seen[s] = false; fits[s] = false /* lease not found */
+		};
+		renumber() }
 	od
-}
-
-inline lateIsOver(s) {
-	late[s] = false; lateSecond[s] = false; lateOwned[s] = false; lateTry[s] = false; lateFits[s] = false
 }
 
 /* What befalls the session s from outside. */
@@ -39,9 +41,9 @@ end:
 		:: ok_ && lateOwned[s] -> ok_ = false; tell("a late put of session %d lands, revision %d\n", s, head)
 		:: !ok_ -> tell("a late put of session %d is refused\n", s, 0)
 		fi;
-		lateIsOver(s) }
-	:: atomic { late[s] -> lateIsOver(s) } /* it never arrives */
-	:: atomic { lateMove[s] -> tell("a late put of session %d's epoch key lands\n", s, 0); lateMove[s] = false; applyMove(s) }
+		d_step { lateIsOver(s) } }
+	:: d_step { late[s] -> lateIsOver(s) } /* it never arrives */
+	:: atomic { lateMove[s] -> tell("a late put of session %d's epoch key lands\n", s, 0); d_step { lateMove[s] = false; applyMove(s) } }
 	:: atomic { lateMove[s] -> lateMove[s] = false }
 #ifndef NO_DATA
 	/* A guarded write arrives: guard.Check, the mark and the write in one step. */

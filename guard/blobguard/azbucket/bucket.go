@@ -102,7 +102,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, metada
 	})
 	complete, failed := whole.end()
 	if err != nil {
-		return "", b.errorf("Put Blob", key, classify(err, complete, failed))
+		return "", b.errorf("Put Blob", key, classify(brief(err), complete, failed))
 	}
 	v, err := version(out.ETag)
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	if _, err := b.client.NewBlobClient(key).Delete(ctx, nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
-		return b.errorf("Delete Blob", key, err)
+		return b.errorf("Delete Blob", key, brief(err))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 		for pages := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix}); pages.More(); {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield("", b.errorf("List Blobs", prefix, err))
+				yield("", b.errorf("List Blobs", prefix, brief(err)))
 				return
 			}
 			for _, item := range page.Segment.BlobItems {

@@ -28,6 +28,7 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 	client := b.client.NewBlobClient(key)
 	for range tries {
 		o, again, err := get(ctx, client, offset, length)
+		err = brief(err)
 		if bloberror.HasCode(err, bloberror.BlobNotFound) {
 			err = fmt.Errorf("%w: %w", blobguard.ErrNotExist, err)
 		}

@@ -48,6 +48,9 @@ func TestMissingContainerIsNoMissingBlob(t *testing.T) {
 			t.Errorf("Get(%d, %d) = %v; want an error other than ErrNotExist", r[0], r[1], err)
 		}
 	}
+	if _, err := b.Get(t.Context(), "k", 0, -1); err == nil || !strings.Contains(err.Error(), `"k": ContainerNotFound (HTTP 404`) || len(err.Error()) > 200 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Get = %v; want it in short", err)
+	}
 	for _, v := range []blobguard.Version{"", `"0x8D"`} {
 		if _, err := b.Put(t.Context(), "k", strings.NewReader("x"), v); kind(err) != "refused" {
 			t.Errorf("Put on %q = %v; want ErrRefused", v, err)

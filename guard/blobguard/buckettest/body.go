@@ -21,8 +21,8 @@ func checkBody(ctx context.Context, b blobguard.Bucket) error {
 		f.add("Put: %w", err)
 	}
 	f.holds(ctx, b, "body", "0123456789", v)
-	if _, err := b.Put(ctx, "body", &broken{strings.NewReader(strings.Repeat("x", 1<<20))}, v); err == nil {
-		f.add("Put of a body that fails half-way: nil; want an error")
+	if _, err := b.Put(ctx, "body", &broken{strings.NewReader(strings.Repeat("x", 1<<20))}, v); !errors.Is(err, blobguard.ErrRefused) {
+		f.add("Put of a body that fails half-way: %v; want ErrRefused", err)
 	}
 	f.holds(ctx, b, "body", "0123456789", v)
 	return f.err()

@@ -14,6 +14,9 @@
 // Rights that it needs: s3:GetObject, s3:PutObject, s3:DeleteObject, and s3:ListBucket, without which S3 answers 403 instead
 // of 404 for what is not there. No lifecycle rule may expire guarded objects: their marks would go with them.
 //
+// Stores that keep objects as files, such as versitygw and SeaweedFS, cannot have an object "account" beside one "account/1":
+// the second of the two is refused. Where your resources have such names, give them other keys by blobguard's Options.Key.
+//
 // Tested on versitygw 1.8.0, not on Amazon S3 itself.
 package s3bucket
 
@@ -93,9 +96,9 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (blo
 	case err != nil && code(err) == "InvalidRange":
 		return b.head(ctx, key)
 	case err != nil && code(err) == "NoSuchKey":
-		return blobguard.Object{}, b.errorf("GetObject", key, fmt.Errorf("%w: %w", blobguard.ErrNotExist, err))
+		return blobguard.Object{}, b.errorf("GetObject", key, fmt.Errorf("%w: %w", blobguard.ErrNotExist, brief(err)))
 	case err != nil:
-		return blobguard.Object{}, b.errorf("GetObject", key, err)
+		return blobguard.Object{}, b.errorf("GetObject", key, brief(err))
 	}
 	o := blobguard.Object{Body: out.Body, Version: version(out.ETag), Size: aws.ToInt64(out.ContentLength)}
 	if in.Range != nil {
@@ -134,9 +137,9 @@ func (b *Bucket) head(ctx context.Context, key string) (blobguard.Object, error)
 	var gone *types.NotFound
 	switch {
 	case errors.As(err, &gone): // the bucket is there: it has just told that the range is not
-		return blobguard.Object{}, b.errorf("HeadObject", key, fmt.Errorf("%w: %w", blobguard.ErrNotExist, err))
+		return blobguard.Object{}, b.errorf("HeadObject", key, fmt.Errorf("%w: %w", blobguard.ErrNotExist, brief(err)))
 	case err != nil:
-		return blobguard.Object{}, b.errorf("HeadObject", key, err)
+		return blobguard.Object{}, b.errorf("HeadObject", key, brief(err))
 	case version(out.ETag) == "":
 		return blobguard.Object{}, b.errorf("HeadObject", key, errors.New("the answer has no ETag"))
 	}
@@ -177,7 +180,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 	out, err := b.client.PutObject(ctx, in, once)
 	whole, failed := tracked.end()
 	if err != nil {
-		return "", b.errorf("PutObject", key, classify(err, expect, whole, failed))
+		return "", b.errorf("PutObject", key, classify(brief(err), expect, whole, failed))
 	}
 	v := version(out.ETag)
 	if v == "" {
@@ -192,7 +195,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}); err != nil && code(err) != "NoSuchKey" {
-		return b.errorf("DeleteObject", key, err)
+		return b.errorf("DeleteObject", key, brief(err))
 	}
 	return nil
 }
@@ -208,7 +211,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield("", b.errorf("ListObjectsV2", prefix, err))
+				yield("", b.errorf("ListObjectsV2", prefix, brief(err)))
 				return
 			}
 			for _, o := range page.Contents {

@@ -17,6 +17,9 @@ import (
 func classify(err error, expect blobguard.Version, whole bool, failed error) error {
 	switch status(err) {
 	case http.StatusPreconditionFailed, http.StatusConflict:
+		if inTheWay[code(err)] {
+			return fmt.Errorf("%w: on this store an object cannot have the name of another one's folder: %w", blobguard.ErrRefused, err)
+		}
 		// 409 is ConditionalRequestConflict: another request for the key was under way, or it was deleted meanwhile.
 		return fmt.Errorf("%w: %w", blobguard.ErrConflict, err)
 	case http.StatusNotFound:
@@ -45,6 +48,15 @@ func classify(err error, expect blobguard.Version, whole bool, failed error) err
 		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
 	}
 	return err // 5xx: a store, or a proxy, that does not know either
+}
+
+// inTheWay are the codes, none of them Amazon's, of stores that keep objects as files, for an object at "a" where there is one
+// at "a/b" or the other way round. They come with 409, and waiting does not help.
+//   - versitygw: https://github.com/versity/versitygw/blob/main/s3err/s3err.go
+//   - SeaweedFS: https://github.com/seaweedfs/seaweedfs/blob/master/weed/s3api/s3err/s3api_errors.go
+//   - MinIO: https://github.com/minio/minio/blob/master/cmd/api-errors.go
+var inTheWay = map[string]bool{
+	"ExistingObjectIsDirectory": true, "ObjectParentIsFile": true, "ExistingObjectIsFile": true, "XMinioObjectExistsAsDirectory": true,
 }
 
 // status is that of the server's answer, 0 without one.

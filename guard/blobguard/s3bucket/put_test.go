@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/s3bucket"
 	"github.com/fencedlock/fencedlock/internal/s3test"
@@ -52,6 +53,11 @@ func TestAnswersToPut(t *testing.T) {
 		{412, "PreconditionFailed", "v", blobguard.ErrConflict},
 		{409, "ConditionalRequestConflict", "", blobguard.ErrConflict},
 		{409, "ConditionalRequestConflict", "v", blobguard.ErrConflict},
+		{409, "OperationAborted", "v", blobguard.ErrConflict},
+		{409, "ExistingObjectIsDirectory", "", blobguard.ErrRefused},
+		{409, "ObjectParentIsFile", "", blobguard.ErrRefused},
+		{409, "ExistingObjectIsFile", "v", blobguard.ErrRefused},
+		{409, "XMinioObjectExistsAsDirectory", "", blobguard.ErrRefused},
 		{404, "NoSuchKey", "v", blobguard.ErrConflict},
 		{404, "NoSuchKey", "", blobguard.ErrRefused},
 		{404, "NoSuchBucket", "v", blobguard.ErrRefused},
@@ -111,11 +117,11 @@ func TestPutWithoutAServerIsRefused(t *testing.T) {
 
 // A large body whose sending broke off in the middle was not written; one that was sent to its end may have been.
 func TestBodyThatWasNotSentToItsEndIsAConflict(t *testing.T) {
-	big := bytes.Repeat([]byte("x"), 8<<20)
+	big := bytes.Repeat([]byte("x"), 64<<20) // more than the sockets on the way hold, as TCP lets them grow
 	for name, c := range map[string]struct {
 		read int64
 		want bool
-	}{"half": {int64(len(big)) / 2, true}, "all": {int64(len(big)), false}} {
+	}{"its beginning": {1 << 20, true}, "all": {int64(len(big)), false}} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := r.Body.Read(make([]byte, 1)); err == nil {
 				rest := make([]byte, 64<<10)
@@ -182,6 +188,31 @@ func TestClientWithChecksumsPassesToo(t *testing.T) {
 		}
 		if err := g.Seal(t.Context(), "doc", 5); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A store that keeps objects as files can have "account" or "account/1", and trying again does not change that.
+func TestNameOfAnotherObjectsFolderIsRefusedAtOnce(t *testing.T) {
+	s := s3test.Shared(t)
+	proxy := s3test.NewProxy(t, s.Address())
+	g, err := blobguard.New(t.Context(), s3bucket.New(s3test.NewClient(t, proxy.Address()), s.Bucket(t)), &blobguard.Options{Codec: blobguard.JSON()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range []string{"account/1", "folder"} {
+		if err := g.Put(t.Context(), first, 5, strings.NewReader("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, second := range []string{"account", "folder/1"} {
+		proxy.Requests()
+		err := g.Put(t.Context(), second, 5, strings.NewReader("{}"))
+		if err == nil || errors.Is(err, blobguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
+			t.Errorf("Put to %q = %v; want an error that is certain, and not ErrBusy", second, err)
+		}
+		if log := proxy.Requests(); len(log) > 4 {
+			t.Errorf("Put to %q = %v after %d requests", second, err, len(log))
 		}
 	}
 }
