@@ -7,7 +7,8 @@
 //
 // What it guarantees: once a call with a token has returned nil, what it did is on the disk, and no call with a lower
 // token for the same resource changes anything any more, whatever pauses, kills or power failures there are. After a
-// crash a file is the old one or the new one, never a part of either, and a mark is never lower than one that was reported.
+// crash a file is the old one or the new one, never a part of either, and a mark is never lower than one that was reported;
+// on disks that fail, what [Guard.Highest] has reported is excepted.
 // Readers need no guard: they open the file and see one whole content.
 //
 // It rests on flock, on rename being atomic, and on fsync: each content is synced before it is renamed into place, and the

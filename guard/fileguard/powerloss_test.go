@@ -47,6 +47,7 @@ func TestPowerFailureAfterAKillLosesNothingThatWasReported(t *testing.T) {
 		{{tok: 5, value: "5 late"}, {tok: 12, seal: true}},                   // a late one, who may see the mark, and the next
 		{{tok: 12, value: "12 a"}, {tok: 9, value: "9 late"}},                // the next, and the killed one's brother
 		{{tok: 5, seal: true}, {tok: 9, seal: true}, {tok: 5, remove: true}}, // late ones, before and after
+		{{look: true}}, // one who only asks
 	} {
 		eachFault(t, c, later, true, false)
 	}
