@@ -78,6 +78,8 @@ var _ guard.Sealer = (*Guard)(nil)
 // are writing at the moment stays. nil Options are the defaults.
 //
 // It refuses a dir on a network or FUSE file system, see [Options].AllowNetworkFS, and systems other than Linux and macOS.
+// It goes by the kinds of file systems that it knows; an overlay, as of a container, counts as a local disk, and what it lies
+// on is not seen. It also refuses a dir that holds the marks of another guard.
 func New(dir string, o *Options) (*Guard, error) {
 	if dir == "" { // an unset variable, which would become the current folder
 		return nil, errors.New(`fileguard: no folder was given; use "." for the current one`)
