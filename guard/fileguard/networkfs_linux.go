@@ -7,8 +7,8 @@ import (
 
 // networkMagics are the numbers of statfs(2), from linux/magic.h and, where they are not there, from the file systems' own
 // sources and the list of remote ones in stat.c of GNU coreutils. FUSE carries local and remote ones and does not tell
-// which, nor whether it locks; VxFS does not tell whether it is a cluster's. Nor does an overlay tell
-// what it lies on: of remote file systems the kernel lets only FUSE be its upper layer.
+// which, nor whether it locks; VxFS does not tell whether it is a cluster's. Nor does an overlay tell what it lies on: of
+// remote file systems the kernel lets only FUSE be its upper layer.
 var networkMagics = map[uint32]string{
 	0x6969:     "NFS",
 	0x517b:     "SMB",
