@@ -85,3 +85,28 @@ func TestProtectAgainCoversALaterParent(t *testing.T) {
 	mustExec(t, db, "DROP TRIGGER fencedlock_protect ON parent")
 	refused(t, db, "UPDATE parent SET n = 2")
 }
+
+// Partitions can be protected one by one, and then all of them.
+func TestProtectTakesOverFromItsPartitions(t *testing.T) {
+	db := openPostgres(t)
+	g := newGuard(t, db, sqlguard.Postgres, nil)
+	mustExec(t, db, "CREATE TABLE doc (id int) PARTITION BY RANGE (id)", "CREATE TABLE doc1 PARTITION OF doc FOR VALUES FROM (0) TO (10)",
+		"CREATE TABLE doc2 PARTITION OF doc FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id)", "CREATE TABLE doc21 PARTITION OF doc2 DEFAULT",
+		"INSERT INTO doc VALUES (1), (11)")
+	for _, table := range []string{"doc1", "doc21", "doc2", "doc", "doc2", "doc", "doc1"} {
+		protect(t, g, table)
+	}
+	through := []string{"INSERT INTO doc VALUES (2)", "INSERT INTO doc1 VALUES (2)", "INSERT INTO doc2 VALUES (12)", "INSERT INTO doc21 VALUES (12)",
+		"UPDATE doc SET id = 2", "DELETE FROM doc2", "TRUNCATE doc", "TRUNCATE doc1"}
+	for _, w := range through {
+		refused(t, db, w)
+	}
+	if err := g.Unprotect(t.Context(), "doc"); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range through {
+		if err := inTx(t, db, w); err != nil {
+			t.Errorf("after Unprotect, %s: %v", w, err)
+		}
+	}
+}

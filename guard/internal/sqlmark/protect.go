@@ -96,6 +96,13 @@ $body$, stored);
 		RAISE EXCEPTION 'fencedlock: % is protected already, by the function % for the resource "%"; call Unprotect first', r.rel, r.fn, r.resource;
 	END IF;
 
+	-- A partition that was protected by itself gets its trigger for rows from its parent now.
+	FOR r IN
+		SELECT t.tgrelid::regclass AS rel, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE t.tgrelid = ANY (tree) AND t.tgrelid <> target AND t.tgname = triggers[3] AND t.tgparentid = 0 AND c.relispartition
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', r.tgname, r.rel);
+	END LOOP;
 	-- What is in place is left alone, so that calling this at every start takes no lock. The numbers are pg_trigger's:
 	-- 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate.
 	FOR r IN
