@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
@@ -141,4 +143,25 @@ func (f *failing) Get(ctx context.Context, key string, offset, length int64) (bl
 		return blobguard.Object{}, errNoRead
 	}
 	return f.meeting.Get(ctx, key, offset, length)
+}
+
+// A holder that was away for long looks before it writes, so that it is told that it is stale however many others have come.
+// A conflict alone would leave it unknown.
+func TestHolderThatWasAwayLooksFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, codec blobguard.Codec) {
+		synctest.Test(t, func(t *testing.T) {
+			b := membucket.New(false)
+			g, next := newGuard(t, b, &blobguard.Options{Codec: codec}), newGuard(t, b, &blobguard.Options{Codec: codec})
+			mustPut(t, g, "doc", 5, encode(codec, "a"))
+			for tok := guard.Token(6); tok < 30; tok++ {
+				mustPut(t, next, "doc", tok, encode(codec, "next"))
+			}
+			time.Sleep(6 * time.Second)
+			var stale *guard.StaleError
+			if err := put(t, g, "doc", 5, encode(codec, "late")); !errors.As(err, &stale) || stale.Highest != 29 || errors.Is(err, guard.ErrUnknown) {
+				t.Errorf("Put = %v; want stale after 29", err)
+			}
+			holds(t, next, "doc", encode(codec, "next"), 29)
+		})
+	})
 }
