@@ -177,8 +177,11 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 	} else {
 		in.IfMatch = aws.String(`"` + string(expect) + `"`)
 	}
-	out, err := b.client.PutObject(ctx, in, once)
-	whole, failed := tracked.end()
+	out, err := b.client.PutObject(ctx, in, once, tracked.watch)
+	begun, whole, failed := tracked.end()
+	if err != nil && !begun {
+		return "", b.errorf("PutObject", key, fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err))
+	}
 	if err != nil {
 		return "", b.errorf("PutObject", key, classify(brief(err), expect, whole, failed))
 	}

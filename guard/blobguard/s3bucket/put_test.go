@@ -133,6 +133,25 @@ func TestPutWithoutAServerIsRefused(t *testing.T) {
 	}
 }
 
+// A client that finds no credentials sends nothing, and that is certain, although the body was read to sign it.
+func TestPutThatCannotBeSignedIsRefused(t *testing.T) {
+	s := s3test.Shared(t)
+	name := s.Bucket(t)
+	proxy := s3test.NewProxy(t, s.Address())
+	none := errors.New("no credentials")
+	b := s3bucket.New(s3test.NewClient(t, proxy.Address(), func(o *s3.Options) {
+		o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, none })
+	}), name)
+	for _, content := range []string{"", "content"} {
+		if _, err := b.Put(t.Context(), "k", strings.NewReader(content), ""); !errors.Is(err, blobguard.ErrRefused) || !errors.Is(err, none) || errors.Is(err, blobguard.ErrConflict) {
+			t.Errorf("Put = %v; want ErrRefused, and the cause", err)
+		}
+	}
+	if n := len(proxy.Requests()); n != 0 {
+		t.Errorf("Put sent %d requests", n)
+	}
+}
+
 // A large body whose sending broke off in the middle was not written; one that was sent to its end may have been.
 func TestBodyThatWasNotSentToItsEndIsAConflict(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 64<<20) // more than the sockets on the way hold, as TCP lets them grow
