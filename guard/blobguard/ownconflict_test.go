@@ -105,7 +105,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, codec blobguard.Codec) {
 		b, bucket := newBucket(t)
 		proxy, through := throughProxy(t, bucket)
-		opts := &blobguard.Options{Codec: codec}
+		opts := &blobguard.Options{Codec: codec, Adopt: true}
 		g, next := newGuard(t, through, opts), newGuard(t, b, opts)
 		for i, c := range []struct {
 			then      []guard.Token // write before the look
@@ -122,6 +122,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 			for f, want := range map[s3test.Fault]string{s3test.LoseReply: c.came, s3test.Repeat: c.came, s3test.LoseRequest: c.not, s3test.Fail: c.not} {
 				for op, run := range map[string]func(r string) error{
 					"create": func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
+					"adopt":  func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
 					"put":    func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
 					"delete": func(r string) error { return g.Delete(t.Context(), r, 5) },
 					"seal":   func(r string) error { return g.Seal(t.Context(), r, 5) },
@@ -130,7 +131,11 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 						continue
 					}
 					r := fmt.Sprint(op, " ", i, " ", f)
-					if op != "create" {
+					switch op {
+					case "create":
+					case "adopt":
+						replace(t, b, r, encode(codec, "a"))
+					default:
 						mustPut(t, g, r, 5, encode(codec, "a"))
 					}
 					onceWith(proxy, f, func() {
@@ -150,7 +155,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 					}
 					content := encode(codec, "next")
 					if want == again {
-						content = map[string]string{"create": encode(codec, "b"), "put": encode(codec, "b"), "delete": "", "seal": content}[op]
+						content = map[string]string{"create": encode(codec, "b"), "adopt": encode(codec, "b"), "put": encode(codec, "b"), "delete": "", "seal": content}[op]
 						if got == applied {
 							got = again
 						}
