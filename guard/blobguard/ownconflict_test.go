@@ -3,14 +3,18 @@
 package blobguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
+	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 	"github.com/fencedlock/fencedlock/internal/s3test"
 )
 
@@ -217,5 +221,36 @@ func TestConflictWithAnEarlierHolderIsTriedAgain(t *testing.T) {
 			}
 			holds(t, before, "doc", encode(codec, "c"), 9)
 		}
+	})
+}
+
+// overtaken is a bucket in which somebody else is faster each time.
+type overtaken struct {
+	*membucket.Bucket
+	first func()
+}
+
+func (o *overtaken) Put(ctx context.Context, key string, body io.ReadSeeker, expect blobguard.Version) (blobguard.Version, error) {
+	if o.first != nil && !strings.Contains(key, ".data/") {
+		o.first()
+	}
+	return o.Bucket.Put(ctx, key, body, expect)
+}
+
+// Each of the others' objects shows that the request before it was not applied, so that giving up is certain.
+func TestGivingUpAfterOthersIsCertain(t *testing.T) {
+	onEach(t, func(t *testing.T, codec blobguard.Codec) {
+		b := &overtaken{Bucket: membucket.New(false)}
+		opts := &blobguard.Options{Codec: codec, MaxRetries: 3}
+		g, other := newGuard(t, b, opts), newGuard(t, b.Bucket, opts)
+		b.first = func() { alsoPut(t, other, "doc", 4, encode(codec, "other")) }
+		for op, err := range map[string]error{
+			"Put": put(t, g, "doc", 5, encode(codec, "a")), "Seal": g.Seal(t.Context(), "doc", 5), "Delete": g.Delete(t.Context(), "doc", 5),
+		} {
+			if !errors.Is(err, blobguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
+				t.Errorf("%s = %v; want ErrBusy, and not ErrUnknown", op, err)
+			}
+		}
+		holds(t, other, "doc", encode(codec, "other"), 4)
 	})
 }
