@@ -46,9 +46,11 @@ package redisguard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -83,13 +85,18 @@ type Options struct {
 // Guard guards the data of one Redis, which is a server, a group with Sentinel or a cluster. It is safe for concurrent
 // use. [New] makes one; the methods of a zero or nil Guard return an error.
 type Guard struct {
-	client    redis.UniversalClient
-	server    *redis.Client        // nil for a cluster
-	cluster   *redis.ClusterClient // nil for a server
-	opts      Options
-	programs  programs
-	unsettled unsettled
+	client   redis.UniversalClient
+	server   *redis.Client        // nil for a cluster
+	cluster  *redis.ClusterClient // nil for a server
+	opts     Options
+	instance string // tells this Guard's operations from those of others
+	programs programs
+	turns    turns
+	numbers  atomic.Int64 // the last operation's number
 }
+
+// instanceLength is that of random names in marks, in characters of five bits each.
+const instanceLength = 16
 
 var _ guard.Sealer = (*Guard)(nil)
 
@@ -105,7 +112,7 @@ func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard,
 	if o == nil {
 		o = &Options{}
 	}
-	g := &Guard{client: client, opts: *o}
+	g := &Guard{client: client, opts: *o, instance: rand.Text()[:instanceLength]}
 	if err := g.opts.complete(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -80,7 +81,7 @@ func (g *Guard) run(ctx context.Context, resource string, tok guard.Token, scrip
 		return cmd, nil, err
 	}
 	reply, err := g.do(ctx, &operation{name: "Run", resource: resource, tok: tok, program: program,
-		keys: append([]string{g.mark(resource)}, keys...), args: own})
+		keys: append(slices.Clip(keys), g.mark(resource)), args: own})
 	return cmd, reply, err
 }
 
