@@ -99,6 +99,9 @@ func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool)
 		if c.applied(err) {
 			return answer{}, err // a lost reply, or a request that may still be under way
 		}
+		if isCut(err) {
+			err = fmt.Errorf("the request could not be written to its end, as when the server goes away or an argument is longer than its proto-max-bulk-len: %w", err)
+		}
 		return answer{}, refused(err)
 	}
 	a := answer{}

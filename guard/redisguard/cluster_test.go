@@ -3,6 +3,7 @@
 package redisguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,7 @@ func TestCluster(t *testing.T) {
 	t.Run("moving slot", func(t *testing.T) { testMovingSlot(t, c) })
 	t.Run("eviction", func(t *testing.T) { testClusterEviction(t, c) })
 	t.Run("replicas", func(t *testing.T) { testClusterReplicas(t, c) })
+	t.Run("away", func(t *testing.T) { testClusterThatIsAway(t, c) }) // the last one
 }
 
 // Whatever a resource is called, its mark and its data lie in one slot. Names are those that confuse hash tags.
@@ -146,12 +148,19 @@ func testMovingSlot(t *testing.T, c *redistest.Cluster) {
 	move := func(key string) { do("migrate", "127.0.0.1", port, key, 0, 5000)(t, from) }
 
 	accepted(t, "before the first key", g.Set(t.Context(), r, 6, "b", 0))
+	holds(t, g, r, "b", 6)
+	holds(t, g, "{"+r+"}", "", 0) // of no key
 	move(mark)
+	holds(t, g, r, "b", 6)
 	plant(t, "between the keys", g.Set(t.Context(), r, 7, "c", 0)) // TRYAGAIN
 	move(value)
+	holds(t, g, r, "b", 6)
 	accepted(t, "after the last key", g.Set(t.Context(), r, 8, "d", 0)) // ASK
 	plant(t, "on one connection", waiting.Set(t.Context(), r, 9, "e", 0))
 	stale(t, "after the last key", g.Set(t.Context(), r, 7, "late", 0), r, 7, 8)
+	accepted(t, "Del", g.Del(t.Context(), r, 8))
+	plant(t, "without a value", g.Set(t.Context(), r, 8, "e", 0)) // TRYAGAIN, as the package's text says
+	holds(t, g, r, "", 8)
 	for _, s := range c.Servers {
 		do("cluster", "setslot", slot, "node", id(to))(t, s.Client(t))
 	}
@@ -170,4 +179,16 @@ func testClusterEviction(t *testing.T, c *redistest.Cluster) {
 		config("maxmemory-policy", "noeviction")(t, bad.Client(t))
 	}
 	newGuard(t, c.Client(t), nil)
+}
+
+// What go-redis looks at before it has a connection is not taken for sent.
+func testClusterThatIsAway(t *testing.T, c *redistest.Cluster) {
+	client := c.Client(t, func(o *redis.ClusterOptions) { o.DialerRetries = 1 })
+	g := newGuard(t, client, nil)
+	for _, s := range c.Servers {
+		s.Kill()
+	}
+	_ = client.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }) // connections of before break
+	plant(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	plant(t, "Seal", g.Seal(t.Context(), "r", 5))
 }

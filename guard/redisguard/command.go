@@ -46,12 +46,15 @@ func (c *command) applied(err error) bool {
 	case 0:
 		return false // nobody listened, or whatever was sent was refused
 	case 1:
-		// A request whose writing failed lacks its end, and Redis does not carry out a part. It closes the connection so when
-		// an argument is longer than it takes.
-		var broken *net.OpError
-		return !errors.As(err, &broken) || broken.Op != "write"
+		return !isCut(err)
 	}
 	return true
+}
+
+// isCut tells whether the writing of a request failed. So it lacks its end, and Redis does not carry out a part.
+func isCut(err error) bool {
+	var broken *net.OpError
+	return errors.As(err, &broken) && broken.Op == "write"
 }
 
 // watched is an argument that counts how often go-redis writes it, and thereby its command. Who else asks for its bytes

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,23 @@ func TestServerThatStandsStillLeavesTheOutcomeUnknown(t *testing.T) {
 	holds(t, l.g, "r", settled, 5)
 }
 
+// Redis reads no argument that is too long, and closes the connection, so nothing was applied whatever became of the reply.
+func TestValueThatRedisDoesNotTakeIsNotUnknown(t *testing.T) {
+	c, g := start(t, "--proto-max-bulk-len", "1mb")
+	accepted(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	err := g.Set(t.Context(), "r", 5, strings.Repeat("x", 64<<20), 0)
+	plant(t, "Set", err)
+	if err == nil || !strings.Contains(err.Error(), "proto-max-bulk-len") {
+		t.Errorf("Set = %.300v; want an error that says what to look at", err)
+	}
+	holds(t, g, "r", "a", 5)
+	// What is as long as it may be.
+	accepted(t, "Set", g.Set(t.Context(), "r", 5, strings.Repeat("x", 1<<20), 0))
+	if n := c.StrLen(t.Context(), g.Key("r", "")).Val(); n != 1<<20 {
+		t.Errorf("the value has %d bytes", n)
+	}
+}
+
 // Nothing listens: nothing was sent, and that is known.
 func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
 	t.Parallel()
@@ -165,6 +183,7 @@ func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
 	s.Kill()
 	// Connections of before break, and that proves nothing.
 	_ = c.Ping(t.Context()).Err()
+	c.AddHook(&beforeScript{see: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }}) // one that logs
 	plant(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
 	plant(t, "Seal", g.Seal(t.Context(), "r", 5))
 	plant(t, "Run", g.Run(t.Context(), "r", 5, count, []string{g.Key("r", "n")}).Err())
