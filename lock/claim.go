@@ -157,13 +157,18 @@ func (c *claim) live(ctx context.Context, resource string) {
 		delay = monitorWaitAfter
 	}
 	c.toWatch = time.AfterFunc(delay, c.watchOwnKey)
-	if c.latePut {
-		// The retry that was answered settles this claim. The put that was not
-		// can still land after the claim is gone, so the epoch moves. Until then
-		// the queue stays, since only it knows which later claims want the key.
-		q := c.queue.all.enter(c.queue.prefix)
-		c.lease.Sweep(lease.Suspect{Key: c.key, Wanted: q.wanted, LatePut: true, Done: func(bool) { q.leave() }})
+	c.sweepLatePut()
+}
+
+// sweepLatePut looks after a put without an answer whose retry settled the claim. It
+// can still land when the key has been deleted, so the epoch moves. Until then the
+// queue stays, since only it knows which later claims want the key.
+func (c *claim) sweepLatePut() {
+	if !c.latePut {
+		return
 	}
+	q := c.queue.all.enter(c.queue.prefix)
+	c.lease.Sweep(lease.Suspect{Key: c.key, Wanted: q.wanted, LatePut: true, Done: func(bool) { q.leave() }})
 }
 
 // end ends ctx with cause, unless it has ended.

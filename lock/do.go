@@ -23,7 +23,7 @@ import (
 // without a guard may then have corrupted what another holder wrote, while
 // guarded writes that were accepted stand. A release that is not confirmed is
 // [ErrUnconfirmed]. When a guard refused the token although the lock is still
-// held, the error says which faults can cause that.
+// held, the error says which faults can cause that, and how to get out.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *Held) error) error {
 	if fn == nil {
 		return errors.New("lock: fn is nil")
@@ -113,5 +113,7 @@ func (h *Held) blame(fnErr error) error {
 		return nil // the lock is lost after all, or etcd cannot be asked
 	}
 	return fmt.Errorf("token %d is stale although the lock is held: tokens went back (etcd restored from a backup without "+
-		"--bump-revision, or two etcd clusters lock %q), or another lock guards %[2]q too", int64(h.Token()), stale.Resource)
+		"--bump-revision, or two etcd clusters lock %q), or another lock guards %[2]q too. Marks are never "+
+		"lowered; for tokens that went back the way out is to lift them above the mark, %d: etcdutl snapshot restore "+
+		"--bump-revision 1000000000 --mark-compacted", int64(h.Token()), stale.Resource, int64(stale.Highest))
 }

@@ -41,6 +41,9 @@ type record struct {
 
 const recordVersion = 1
 
+// maxTTL is the longest lease that etcd grants.
+const maxTTL = 9_000_000_000 * time.Second
+
 var hostname = sync.OnceValue(func() string {
 	name, _ := os.Hostname() // a label: without one it is empty
 	return name
@@ -80,7 +83,9 @@ func entryOf(kv *mvccpb.KeyValue) Entry {
 	var r record
 	if json.Unmarshal(kv.Value, &r) == nil {
 		e.Owner, e.Host, e.PID, e.Since = r.Owner, r.Host, r.PID, r.Since
-		e.TTL = time.Duration(r.TTL * float64(time.Second))
+		if r.TTL > 0 && r.TTL <= maxTTL.Seconds() { // else a stranger wrote it, and no Duration may have room for it
+			e.TTL = time.Duration(r.TTL * float64(time.Second))
+		}
 	}
 	return e
 }

@@ -26,6 +26,48 @@ func epochKey(ns string, s *session.Session) string {
 	return fmt.Sprintf("%s%%epoch/%x", ns, int64(s.Lease()))
 }
 
+// The first put is late, its retry wins. While the reply to the release is under way the late put lands, and the sweeper looks
+// at it when its nonce still has an owner. Found by the model of the protocol.
+func TestPutThatLandsDuringTheReleaseBlocksNobody(t *testing.T) {
+	for how, acquire := range acquirers {
+		t.Run(how, func(t *testing.T) {
+			ns := namespace(t)
+			faults, c := faulty(t)
+			s := open(t, c, session.Options{Namespace: ns})
+			late := faults.Late("Txn")
+			epoch := faults.Pause("Put")
+			h, err := acquire(lock.NewMutex(s, "job"), t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			receive(t, epoch.Reached())
+			released := faults.PauseReply("Txn")
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- h.Unlock() }()
+			receive(t, released.Reached())
+			if err := late.Release(); err != nil {
+				t.Fatal(err)
+			}
+			if find(t, h.Key()) == nil {
+				t.Fatal("the late put was refused")
+			}
+			reads := faults.Count("Range").Calls
+			if err := epoch.Release(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the sweeper has looked", func() bool { return faults.Count("Range").Calls > reads })
+			time.Sleep(100 * time.Millisecond) // let it act on what it has read
+			if err := released.Release(); err != nil {
+				t.Fatal(err)
+			}
+			if err := receive(t, unlocked); err != nil {
+				t.Fatal(err)
+			}
+			expectFree(t, ns, "job")
+		})
+	}
+}
+
 // A put whose reply was lost landed 12 s after its client had given it up, when the retry of it had won and had been
 // released. Nobody owned the key, and it blocked everybody for as long as the session lived.
 func TestPutThatLandsAfterItsRetryWasReleasedBlocksNobody(t *testing.T) {

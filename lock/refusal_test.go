@@ -65,13 +65,13 @@ func TestFinalErrorsComeAtOnce(t *testing.T) {
 	for _, want := range []error{rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCNoSpace} {
 		for how, acquire := range acquirers {
 			faults.Fail("Txn", 1, want)
-			before := faults.Count("").Calls
+			before := faults.Count("Txn").Calls
 			h, err := acquire(m, t.Context())
 			if h != nil || !errors.Is(err, rpctypes.Error(want)) || !strings.Contains(err.Error(), `"job"`) {
 				t.Errorf("%s: %v, %v; want %v", how, h, err, want)
 			}
-			if n := faults.Count("").Calls - before; n != 1 {
-				t.Errorf("%s made %d calls", how, n)
+			if n := faults.Count("Txn").Calls - before; n != 1 {
+				t.Errorf("%s sent %d transactions", how, n)
 			}
 		}
 	}

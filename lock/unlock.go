@@ -81,7 +81,11 @@ func (h *Held) release() error {
 	defer time.AfterFunc(unlockBound, cancel).Stop()
 	err := c.delete(ctx)
 	if err == nil {
-		c.leave()
+		c.queue.forget(c.nonce)
+		// A late put may have landed since the delete, and the sweeper may have
+		// looked while this claim still wanted the key.
+		c.sweepLatePut()
+		c.gone()
 		return nil
 	}
 	if errors.Is(err, ErrLost) {

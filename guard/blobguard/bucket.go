@@ -18,9 +18,10 @@ var (
 	// sent, which is how the refusal of a large body can look.
 	ErrConflict = errors.New("blobguard: the key does not have the version that was expected")
 
-	// ErrRefused is [Bucket.Put]'s error when it is certain that nothing was written and that it is not for the version: the
-	// store answered that it will not (rights, quota, size), or the request was never sent. An error that wraps neither this
-	// nor ErrConflict leaves open whether the object was written, as a lost answer or an internal error of the store does.
+	// ErrRefused is the error of [Bucket.Put] when it is certain that nothing was written and that it is not for the version:
+	// the store answered that it will not (rights, quota, size), or the request was never sent. An error that wraps neither
+	// this nor ErrConflict leaves open whether the object was written, as a lost answer or an internal error of the store does.
+	// It is that of [Bucket.Delete] in the same way.
 	ErrRefused = errors.New("blobguard: refused by the store")
 )
 
@@ -65,12 +66,16 @@ type Bucket interface {
 	//
 	// It sends one request, and does not try again on its own, nor lets its client: an answer to a second request says
 	// nothing about the first. It reads and seeks body as it likes, does not close it, and does not touch it any more once it
-	// has returned. When body cannot be read, or is shorter than Seek said, nothing is written.
+	// has returned. When body cannot be read, or is shorter than Seek said, nothing is written, and the error wraps ErrRefused.
 	//
 	// The error wraps ErrConflict or ErrRefused for what these say; for any other the outcome is open.
 	Put(ctx context.Context, key string, body io.ReadSeeker, expect Version) (Version, error)
 
-	// Delete removes the object at key, whatever its version. That there is none is no error. It may try again on its own.
+	// Delete removes the object at key, whatever its version. That there is none is no error.
+	//
+	// It sends one request, and does not try again on its own, nor lets its client: a first request that comes after the answer
+	// to a second one would remove what was written since. The error wraps ErrRefused if it is certain that nothing was
+	// removed, nor will be, as Put's does.
 	Delete(ctx context.Context, key string) error
 
 	// List gives each key that begins with prefix once, in any order, and ends after the first error. An object that is
@@ -88,6 +93,6 @@ type Bucket interface {
 type StampBucket interface {
 	Bucket
 
-	// PutStamped is Put, with stamp as the [Object.Stamp] of later reads. A stamp is 1 to 256 bytes of printable ASCII.
+	// PutStamped is Put, with stamp as the [Object.Stamp] of later reads. A stamp is 1 to 512 bytes of printable ASCII.
 	PutStamped(ctx context.Context, key string, body io.ReadSeeker, stamp string, expect Version) (Version, error)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 )
 
-const aStamp = "fencedlock 1 99 comment content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef"
+const aStamp = "fencedlock 1 99 comment content 0123456789abcdef0123456789abcdef 0123456789abcdef0123456789abcdef " +
+	"0123456789abcdef0123456789abcdef 0123456789abcdef"
 
 // texts are contents that are cut at a wrong place by those who look for the stamp carelessly.
 var texts = []string{

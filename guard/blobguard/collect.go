@@ -22,7 +22,14 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 	if err := g.made(); err != nil {
 		return 0, err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
+	err = g.outcome(ctx, resource, tok, func() error {
+		deleted, err = g.collect(ctx, resource, tok)
+		return err
+	})
+	return deleted, err
+}
+
+func (g *Guard) collect(ctx context.Context, resource string, tok guard.Token) (deleted int, err error) {
 	if g.codec != (pointer{}) {
 		return 0, fmt.Errorf("blobguard: Collect: %s has no data beside the object; only %s has", g.codec, pointer{})
 	}
@@ -57,7 +64,7 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 		if !ok || t >= tok || data == inUse {
 			continue
 		}
-		if err := g.bucket.Delete(ctx, data); err != nil {
+		if err := discard(ctx, g.bucket, data); err != nil {
 			return fail(err)
 		}
 		deleted++
@@ -69,5 +76,6 @@ func (g *Guard) Collect(ctx context.Context, resource string, tok guard.Token) (
 func tokenOf(name string) (guard.Token, bool) {
 	tok, n, _ := strings.Cut(name, "-")
 	t, err := guard.ParseToken(tok)
-	return t, err == nil && len(n) == 2*len(nonce{})
+	_, ok := parseNonce(n)
+	return t, err == nil && ok
 }

@@ -4,7 +4,6 @@ package blobguard_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -155,44 +154,57 @@ func TestLostReplyOfDataIsNoConflict(t *testing.T) {
 	holds(t, g, "doc", "content", 5)
 }
 
-// Writers, readers and collectors at once: whoever reads finds all of one content.
+// Writers, readers and collectors at once: whoever reads finds all of one content, that of the token which comes with it.
 func TestReadersNeverMissDataWhileItIsCollected(t *testing.T) {
-	b := membucket.New(false)
-	g := newGuard(t, b, nil)
-	mustPut(t, g, "doc", 1, "0")
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	wg.Go(func() {
-		defer close(stop)
-		for tok := guard.Token(2); tok < 400; tok++ {
-			alsoPut(t, g, "doc", tok, fmt.Sprint(tok))
-			if _, err := g.Collect(t.Context(), "doc", tok); err != nil {
-				t.Error(err)
+	s3, _ := newBucket(t)
+	for name, c := range map[string]struct {
+		b    blobguard.Bucket
+		last guard.Token
+	}{"memory": {membucket.New(false), 600}, "S3": {s3, 60}} {
+		t.Run(name, func(t *testing.T) {
+			content := func(tok guard.Token) string { return strings.Repeat(tok.String()+"\n", 1000) }
+			g := newGuard(t, c.b, nil)
+			mustPut(t, g, "doc", 2, content(2))
+			var wg sync.WaitGroup
+			stop := make(chan struct{})
+			wg.Go(func() {
+				defer close(stop)
+				for tok := guard.Token(4); tok <= c.last; tok += 2 {
+					alsoPut(t, g, "doc", tok, content(tok))
+					if n, err := g.Collect(t.Context(), "doc", tok+1); n != 1 || err != nil {
+						t.Errorf("Collect = %d, %v; want 1", n, err)
+					}
+				}
+			})
+			for range 3 {
+				wg.Go(func() {
+					other := newGuard(t, c.b, nil)
+					for n := 0; ; n++ {
+						select {
+						case <-stop:
+							if n == 0 {
+								t.Error("a reader has read nothing")
+							}
+							return
+						default:
+						}
+						v, err := other.Get(t.Context(), "doc")
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						got, err := io.ReadAll(v.Body)
+						if want := content(v.Token &^ 1); errors.Join(err, v.Body.Close()) != nil || string(got) != want { // the Collect is one above
+							t.Errorf("read %.20q of %d bytes with token %d, %v; want %.20q of %d", got, len(got), int64(v.Token), err, want, len(want))
+							return
+						}
+					}
+				})
 			}
-		}
-	})
-	for range 3 {
-		wg.Go(func() {
-			other := newGuard(t, b, nil)
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				v, err := other.Get(t.Context(), "doc")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := io.ReadAll(v.Body); err != nil {
-					t.Error(err)
-				}
+			wg.Wait()
+			if got := keys(t, c.b, "doc.data/"); len(got) != 1 {
+				t.Errorf("%d objects of data are left; want 1", len(got))
 			}
 		})
-	}
-	wg.Wait()
-	if got := keys(t, b, "doc.data/"); len(got) != 1 {
-		t.Errorf("%d objects of data are left; want 1", len(got))
 	}
 }

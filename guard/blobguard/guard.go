@@ -46,13 +46,14 @@ type Options struct {
 	Codec Codec
 
 	// Prefix begins every key that the guard uses, those of its probe included; default none. It is valid UTF-8 without NUL,
-	// at most 256 bytes.
+	// at most 256 bytes, and has no part that ends in ".data".
 	Prefix string
 
 	// Key gives the key of a resource's object, behind Prefix; default is the resource's name itself. Two resources must never
 	// have the same key, and one resource never two: so it depends on its argument alone. Keys are at most 900 bytes with
 	// the prefix, valid UTF-8 without NUL; keys with empty parts, "." or ".." between slashes are refused, since clients, proxies
-	// and servers take them for others. So a name like "/jobs/report" needs a Key; this one suits every name:
+	// and servers take them for others, and so are keys with a part before the last that ends in ".data", since [Pointer] keeps
+	// its data there. So a name like "/jobs/report" needs a Key; this one suits every name:
 	//
 	//	Key: func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) },
 	Key func(resource string) string
@@ -67,7 +68,8 @@ type Options struct {
 	MaxRetries int
 
 	// OnOutcome is called once at the end of each Put, Delete, Seal and Collect with its arguments and the error it is about to
-	// return. It must return quickly: the caller waits. nil: nothing is called.
+	// return. When the content panics, the error wraps guard.ErrUnknown, and the panic goes on. It must return quickly: the
+	// caller waits. nil: nothing is called.
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
@@ -85,7 +87,7 @@ var _ guard.Sealer = (*Guard)(nil)
 // New returns a guard for the objects of b, after it has tried with a few small objects under Options.Prefix whether b keeps
 // its promises: it is refused when a second create, a write on a former version or one on a version that is gone is applied,
 // when a read does not see the write before it, or when versions do not change. The objects are removed again. nil Options
-// are the defaults. ctx governs the call.
+// are the defaults. ctx governs the call; when it ends while there is something to remove, New takes up to 2 s more for that.
 func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 	if b == nil {
 		return nil, errors.New("blobguard: the Bucket is nil")
@@ -110,6 +112,9 @@ func New(ctx context.Context, b Bucket, o *Options) (*Guard, error) {
 	}
 	if len(o.Prefix) > 256 || !utf8.ValidString(o.Prefix) || strings.ContainsRune(o.Prefix, 0) {
 		return nil, fmt.Errorf("blobguard: Options.Prefix: %.40q is not valid UTF-8 of at most 256 bytes without NUL", o.Prefix)
+	}
+	if strings.Contains(o.Prefix, dataFolder) {
+		return nil, fmt.Errorf("blobguard: Options.Prefix: %.40q has a part that ends in %q, where Pointer keeps data", o.Prefix, strings.TrimSuffix(dataFolder, "/"))
 	}
 	switch {
 	case o.MaxRetries < 0:
@@ -151,12 +156,26 @@ func (g *Guard) key(resource string) (string, error) {
 				"give Options.Key", whole, resource, part)
 		}
 	}
+	// With every codec: another guard of the bucket may have Pointer, and take the object for data of its own.
+	if strings.Contains(whole, dataFolder) {
+		return "", fmt.Errorf("blobguard: the key %.40q of %.40q has a part before the last that ends in %q, where Pointer keeps the data of "+
+			"another object, and Collect and Purge remove it; give Options.Key", whole, resource, strings.TrimSuffix(dataFolder, "/"))
+	}
 	return whole, nil
 }
 
-// report hands an operation's outcome to the user.
-func (g *Guard) report(ctx context.Context, resource string, tok guard.Token, err error) {
-	if g.opts.OnOutcome != nil {
-		g.opts.OnOutcome(ctx, resource, tok, err)
-	}
+// outcome runs an operation and hands its outcome to the user.
+func (g *Guard) outcome(ctx context.Context, resource string, tok guard.Token, run func() error) (err error) {
+	ended := false
+	defer func() {
+		if !ended { // the content, a Bucket or Options.Key has panicked
+			err = fmt.Errorf("blobguard: %q: %w: the operation did not return", resource, guard.ErrUnknown)
+		}
+		if g.opts.OnOutcome != nil {
+			g.opts.OnOutcome(ctx, resource, tok, err)
+		}
+	}()
+	err = run()
+	ended = true
+	return err
 }

@@ -3,9 +3,11 @@ package blobguard
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
@@ -31,6 +33,27 @@ type record struct {
 	size    int64  // of the object
 	window  []byte // what was read of it
 	whole   bool   // the window is all of it
+}
+
+// id tells this object from those before and after it at the key; it is zero for none.
+func (r record) id() nonce {
+	switch {
+	case r.stamped:
+		return r.stamp.nonce
+	case r.version == "":
+		return nonce{}
+	}
+	sum := sha256.Sum256([]byte(r.version))
+	return nonce(sum[:len(nonce{})])
+}
+
+func (r record) known() known {
+	return known{r.version, r.stamp.token, r.id(), r.stamp.before, r.stamp.past, time.Now()}
+}
+
+// record is what a known object is for a write over it.
+func (k known) record() record {
+	return record{version: k.version, stamped: true, stamp: stamp{token: k.mark, nonce: k.id, before: k.before, past: k.past}}
 }
 
 // absent tells whether there is no content.
@@ -80,18 +103,33 @@ func (g *Guard) read(ctx context.Context, key string, atLeast int64) (record, er
 	return r, err
 }
 
-// look reads the stamp at key, and compares it with what is known of it.
+// look reads the stamp at key, and compares it with what is known of it. It begins anew when the object is replaced while it
+// is looked through, see Options.Adopt.
 func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, error) {
-	before, knew := g.turns.recall(key)
+	for try := 0; ; try++ {
+		r, err := g.lookOnce(ctx, key, atLeast)
+		if !errors.Is(err, errChanged) {
+			return r, err
+		}
+		if try == g.opts.MaxRetries {
+			return r, fmt.Errorf("%w (%v)", ErrBusy, err)
+		}
+		if ended := pause(ctx, try); ended != nil {
+			return r, ended
+		}
+	}
+}
+
+func (g *Guard) lookOnce(ctx context.Context, key string, atLeast int64) (record, error) {
+	v := g.turns.visit(key)
+	defer v.leave()
 	r, err := g.read(ctx, key, atLeast)
 	if err != nil {
 		return r, err
 	}
-	if knew && (r.version == "" || r.stamp.token < before.mark) {
-		if _, still := g.turns.recall(key); still { // not purged meanwhile
-			return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard",
-				ErrMarkLost, int64(before.mark), int64(r.stamp.token))
-		}
+	if v.knew && (r.version == "" || r.stamp.token < v.before.mark) && !v.purged() {
+		return r, fmt.Errorf("%w: it was %d, and now it is %d; the object was deleted, restored or written without the guard",
+			ErrMarkLost, int64(v.before.mark), int64(r.stamp.token))
 	}
 	if r.version == "" {
 		return r, nil
@@ -101,7 +139,7 @@ func (g *Guard) look(ctx context.Context, key string, atLeast int64) (record, er
 			return r, err
 		}
 	}
-	g.turns.learn(key, known{r.version, r.stamp.token})
+	v.learn(r.known())
 	return r, nil
 }
 

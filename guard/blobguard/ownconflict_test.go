@@ -4,7 +4,9 @@ package blobguard_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/fencedlock/fencedlock/guard"
@@ -92,30 +94,73 @@ func TestLostReplyOfAWriteThatWasSealedSinceIsApplied(t *testing.T) {
 	})
 }
 
-// A newer holder's content says nothing about a write whose reply was lost before it.
-func TestStaleAnswerAfterALostReplyIsUnknown(t *testing.T) {
+// What became of a write is read from the object that others have written since: whether it was applied, with its reply lost or
+// the refusal of its own repetition for an answer, or never came. Only when many came by several holders, or with the same
+// token, nobody can tell.
+//
+// https://github.com/aws/aws-sdk-java-v2/issues/6580
+// https://github.com/apache/hudi/issues/14373
+func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
+	const applied, stale, unknown, again = "applied", "stale", "unknown", "sent again"
 	onEach(t, func(t *testing.T, codec blobguard.Codec) {
-		for name, c := range map[string]struct {
-			fault s3test.Fault
-			tok   guard.Token
+		b, bucket := newBucket(t)
+		proxy, through := throughProxy(t, bucket)
+		opts := &blobguard.Options{Codec: codec}
+		g, next := newGuard(t, through, opts), newGuard(t, b, opts)
+		for i, c := range []struct {
+			then      []guard.Token // write before the look
+			came, not string        // what the operation is to return if it was applied before them, and if not
 		}{
-			"applied, then a higher token":   {s3test.LoseReply, 6},
-			"lost, then a higher token":      {s3test.LoseRequest, 6},
-			"applied, then the same token":   {s3test.LoseReply, 5},
-			"lost, then the same token":      {s3test.LoseRequest, 5},
-			"not asked, then a higher token": {s3test.Fail, 6},
+			{[]guard.Token{6}, applied, stale},
+			{[]guard.Token{6, 7, 8}, applied, stale},
+			{slices.Repeat([]guard.Token{6}, 12), applied, stale},
+			{slices.Concat(slices.Repeat([]guard.Token{6}, 8), []guard.Token{7}), unknown, unknown},
+			{[]guard.Token{5}, applied, again},
+			{[]guard.Token{5, 5, 6}, applied, stale},
+			{slices.Repeat([]guard.Token{5}, 9), unknown, unknown},
 		} {
-			b, bucket := newBucket(t)
-			proxy, through := throughProxy(t, bucket)
-			opts := &blobguard.Options{Codec: codec}
-			g, next := newGuard(t, through, opts), newGuard(t, b, opts)
-			mustPut(t, g, "doc", 5, encode(codec, "a"))
-			onceWith(proxy, c.fault, func() { alsoPut(t, next, "doc", c.tok, encode(codec, "next")) })
-			err := put(t, g, "doc", 5, encode(codec, "b"))
-			if !errors.Is(err, guard.ErrUnknown) || errors.Is(err, guard.ErrStale) {
-				t.Errorf("%s: Put = %v; want ErrUnknown, and not ErrStale", name, err)
+			for f, want := range map[s3test.Fault]string{s3test.LoseReply: c.came, s3test.Repeat: c.came, s3test.LoseRequest: c.not, s3test.Fail: c.not} {
+				for op, run := range map[string]func(r string) error{
+					"create": func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
+					"put":    func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
+					"delete": func(r string) error { return g.Delete(t.Context(), r, 5) },
+					"seal":   func(r string) error { return g.Seal(t.Context(), r, 5) },
+				} {
+					if op != "put" && (len(c.then) > 3 || f == s3test.Fail) {
+						continue
+					}
+					r := fmt.Sprint(op, " ", i, " ", f)
+					if op != "create" {
+						mustPut(t, g, r, 5, encode(codec, "a"))
+					}
+					onceWith(proxy, f, func() {
+						for _, tok := range c.then {
+							alsoPut(t, next, r, tok, encode(codec, "next"))
+						}
+					})
+					err := run(r)
+					got := "failed"
+					switch unsure := errors.Is(err, guard.ErrUnknown); {
+					case err == nil:
+						got = applied
+					case unsure && !errors.Is(err, guard.ErrStale):
+						got = unknown
+					case !unsure && errors.Is(err, guard.ErrStale):
+						got = stale
+					}
+					content := encode(codec, "next")
+					if want == again {
+						content = map[string]string{"create": encode(codec, "b"), "put": encode(codec, "b"), "delete": "", "seal": content}[op]
+						if got == applied {
+							got = again
+						}
+					}
+					if got != want {
+						t.Errorf("%s, fault %d, then %v: %v; want %s", op, f, c.then, err, want)
+					}
+					holds(t, next, r, content, c.then[len(c.then)-1])
+				}
 			}
-			holds(t, next, "doc", encode(codec, "next"), c.tok)
 		}
 	})
 }

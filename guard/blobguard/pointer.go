@@ -44,9 +44,12 @@ type document struct {
 	Size int64  `json:"size"`
 }
 
+// dataFolder is what no key of an object has in it, so that data is never taken for an object, nor an object for data.
+const dataFolder = ".data/"
+
 // dataPrefix begins the keys of the data of the object at key. Not key + "/": stores over a file system cannot keep an object
 // and a folder of one name.
-func dataPrefix(key string) string { return key + ".data/" }
+func dataPrefix(key string) string { return key + dataFolder }
 
 func readerOf(s string) io.ReadSeeker { return strings.NewReader(s) }
 

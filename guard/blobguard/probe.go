@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// cleanUp bounds the removal of the probe's objects, which goes on when the caller's context has ended.
-const cleanUp = 10 * time.Second
+// cleanUp bounds the removal of the probe's object, which goes on when the caller's context has ended.
+const cleanUp = 2 * time.Second
 
 // probe tries whether the bucket keeps what it promises. Stores that do not know a condition ignore it in silence.
 func (g *Guard) probe(ctx context.Context) (err error) {
@@ -22,9 +22,16 @@ func (g *Guard) probe(ctx context.Context) (err error) {
 		return fmt.Errorf("blobguard: %w", err) // nothing was written
 	}
 	defer func() {
-		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
-		defer cancel()
-		switch e := p.b.Delete(c, p.key); {
+		if !p.wrote {
+			return
+		}
+		e := discard(ctx, p.b, p.key)
+		if e != nil && ctx.Err() != nil {
+			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+			defer cancel()
+			e = discard(c, p.b, p.key)
+		}
+		switch {
 		case e == nil:
 		case err == nil:
 			err = fmt.Errorf("blobguard: remove the probe at %q: %w", p.key, e)
@@ -42,9 +49,11 @@ type prober struct {
 	b      Bucket
 	stamps StampBucket // nil: not needed
 	key    string
+	wrote  bool // there may be an object
 }
 
-func (p *prober) put(ctx context.Context, content string, expect Version) (Version, error) {
+func (p *prober) put(ctx context.Context, content string, expect Version) (v Version, err error) {
+	defer func() { p.wrote = p.wrote || !errors.Is(err, ErrRefused) }()
 	if p.stamps != nil {
 		return p.stamps.PutStamped(ctx, p.key, strings.NewReader(content), "probe", expect)
 	}
@@ -151,7 +160,7 @@ func (p *prober) run(ctx context.Context) error {
 	if err := p.sees(ctx, "two", v2); err != nil {
 		return err
 	}
-	if err := p.b.Delete(ctx, p.key); err != nil {
+	if err := discard(ctx, p.b, p.key); err != nil {
 		return fails("a deletion", err)
 	}
 	return p.refused(ctx, "a write on condition of a version that was deleted", "three", v2)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
@@ -217,5 +219,42 @@ func TestBucketThatCannotBeUsedIsNamedInShort(t *testing.T) {
 			strings.Contains(err.Error(), "cannot be guarded") || strings.Count(err.Error(), "refused")+strings.Count(err.Error(), "AccessDenied") != 1 {
 			t.Errorf("%s: New = %v", name, err)
 		}
+	}
+}
+
+// hanging is a store that does not answer to writes.
+type hanging struct {
+	*membucket.Bucket
+	refused bool // it is certain that nothing is written
+	deletes int
+}
+
+func (h *hanging) Put(ctx context.Context, _ string, _ io.ReadSeeker, _ blobguard.Version) (blobguard.Version, error) {
+	<-ctx.Done()
+	if h.refused {
+		return "", errors.Join(blobguard.ErrRefused, ctx.Err())
+	}
+	return "", ctx.Err()
+}
+
+func (h *hanging) Delete(ctx context.Context, _ string) error {
+	h.deletes++
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// New goes on after its context only where there may be something to remove, and not for long.
+func TestNewEndsSoonAfterItsContext(t *testing.T) {
+	for refused, more := range map[bool]time.Duration{true: 0, false: 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			b := &hanging{Bucket: membucket.New(false), refused: refused}
+			_, err := blobguard.New(ctx, b, nil)
+			if took := time.Since(begun) - time.Second; !errors.Is(err, context.DeadlineExceeded) || took != more || (b.deletes == 0) != refused {
+				t.Errorf("New = %v %v after its context, with %d deletions; want %v", err, took, b.deletes, more)
+			}
+		})
 	}
 }

@@ -19,24 +19,31 @@ import (
 //   - one that wraps [ErrMarkLost] if this Guard has seen a mark that is not there any more;
 //   - one that wraps [ErrBusy] if other writers came first each time;
 //   - one that wraps [guard.ErrNoToken], or [guard.CheckResource]'s, without any I/O;
-//   - any other: nothing was written, which is so with ErrMarkLost and ErrBusy, too, unless they come with guard.ErrUnknown.
+//   - any other: nothing was written, which is so with ErrMarkLost and ErrBusy, too, unless they come with guard.ErrUnknown,
+//     as ErrMarkLost does after a request.
 //
-// A lost answer alone is no ErrUnknown: Put looks at the object, finds its own random number there, and returns nil; or it
-// finds the object as it was, and sends the same write again, of which at most one can find its condition. A stale
-// answer after a lost one says nothing about the first, so that is ErrUnknown.
+// A lost answer alone is no ErrUnknown, nor does a conflict count alone, since something on the way may send a request twice
+// and hand on the second answer. Put looks at the object, whose stamp has the random numbers of the write that made it, of the
+// last 8 before it, and of the last with a lower token. Put returns nil where it finds its own there, and a StaleError where
+// it finds that of the object which its request was to replace. Where the object is as it was, it sends the same write again,
+// of which at most one can find its condition. So ErrUnknown is left for when the store cannot be read, and when many other
+// writes came, by several later holders or with the same token.
 //
 // After ErrUnknown a request may still be on its way. [Guard.Seal] with the same token ends that: what you read after it is
 // final, but for later holders.
 //
 // content is read several times, from its start, and never held in memory; it must not change until Put returns. It can be as
-// large as the bucket takes in one write, on Amazon S3 5 GiB. Where the object's version is known from this Guard's own last
-// write or read, Put is one request; else a read of at most 1 KiB comes first. ctx governs the whole call; when it ends while
-// a write is under way, the error wraps guard.ErrUnknown.
-func (g *Guard) Put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) (err error) {
+// large as the bucket takes in one write, on Amazon S3 5 GiB. Where this Guard has written or read the object in the last
+// 5 s, Put is one request; else a read of at most 1 KiB comes first, of 8 KiB with [Pointer]. ctx governs the whole call; when
+// it ends while a write is under way, the error wraps guard.ErrUnknown.
+func (g *Guard) Put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) error {
 	if err := g.made(); err != nil {
 		return err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
+	return g.outcome(ctx, resource, tok, func() error { return g.put(ctx, resource, tok, content) })
+}
+
+func (g *Guard) put(ctx context.Context, resource string, tok guard.Token, content io.ReadSeeker) error {
 	if err := guard.Check(resource, tok, 0); err != nil {
 		return err
 	}
@@ -72,15 +79,16 @@ func (g *Guard) place(content io.ReadSeeker) (draft, error) {
 // Delete removes the content of resource, guarded by tok, and keeps its mark: the object stays, with a stamp and no content,
 // so that an earlier holder is refused as before. Errors are those of [Guard.Put]. Deleting what is not there is no error,
 // and raises the mark. With [Pointer] the data stays until [Guard.Collect].
-func (g *Guard) Delete(ctx context.Context, resource string, tok guard.Token) (err error) {
+func (g *Guard) Delete(ctx context.Context, resource string, tok guard.Token) error {
 	if err := g.made(); err != nil {
 		return err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
-	_, err = g.write(ctx, resource, tok, edit{draft: func(context.Context, string, record, nonce) (draft, error) {
-		return g.tombstone()
-	}})
-	return err
+	return g.outcome(ctx, resource, tok, func() error {
+		_, err := g.write(ctx, resource, tok, edit{draft: func(context.Context, string, record, nonce) (draft, error) {
+			return g.tombstone()
+		}})
+		return err
+	})
 }
 
 func (g *Guard) tombstone() (draft, error) {

@@ -12,13 +12,14 @@ import (
 //
 // It also writes when the mark is tok already. So a Seal that returned nil ends the uncertainty after [guard.ErrUnknown]: an
 // earlier write of this holder that has not landed by then never will.
-func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) (err error) {
+func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) error {
 	if err := g.made(); err != nil {
 		return err
 	}
-	defer func() { g.report(ctx, resource, tok, err) }()
-	_, err = g.seal(ctx, resource, tok)
-	return err
+	return g.outcome(ctx, resource, tok, func() error {
+		_, err := g.seal(ctx, resource, tok)
+		return err
+	})
 }
 
 func (g *Guard) seal(ctx context.Context, resource string, tok guard.Token) (record, error) {

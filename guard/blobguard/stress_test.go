@@ -56,7 +56,7 @@ type writer func(ctx context.Context, tok guard.Token, content string) (commit f
 
 // stress lets writers on several connections write one of two contents again and again, most of them with a token of
 // their own, the others late: they had been paused between their look and their write. It goes on until enough says so.
-func stress(t *testing.T, writers []writer, enough func(passed time.Duration, stale int) bool) (writes []accepted) {
+func stress(t *testing.T, writers []writer, enough func(passed time.Duration, writes, stale int) bool) (writes []accepted) {
 	t.Helper()
 	var (
 		clock, next atomic.Int64
@@ -96,9 +96,9 @@ func stress(t *testing.T, writers []writer, enough func(passed time.Duration, st
 	for {
 		time.Sleep(100 * time.Millisecond)
 		mu.Lock()
-		stale := staleOnes(writes)
+		n, stale := len(writes), staleOnes(writes)
 		mu.Unlock()
-		if t.Failed() || enough(time.Since(begin), stale) {
+		if t.Failed() || enough(time.Since(begin), n, stale) {
 			close(stop)
 			wg.Wait()
 			return writes
@@ -106,13 +106,16 @@ func stress(t *testing.T, writers []writer, enough func(passed time.Duration, st
 	}
 }
 
-// stressTime is how long the guard has to hold out, and how long at most the control has to fail.
+// stressTime is how long at least the guard has to hold out, and how long at most the control has to fail.
 func stressTime() (holds, fails time.Duration) {
 	if soak {
 		return 15 * time.Second, 60 * time.Second
 	}
-	return 2 * time.Second, 30 * time.Second
+	return time.Second, 30 * time.Second
 }
+
+// stressWrites is how many writes the guard has to accept, whatever time that takes on a busy machine.
+const stressWrites = 60
 
 const stressWriters = 8
 
@@ -130,7 +133,7 @@ func TestStressNoStaleWriteIsAccepted(t *testing.T) {
 			}
 			return func() (bool, error) {
 				err := g.Put(ctx, "doc", tok, strings.NewReader(content))
-				if errors.Is(err, guard.ErrStale) || errors.Is(err, blobguard.ErrBusy) {
+				if errors.Is(err, guard.ErrStale) || errors.Is(err, blobguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
 					return false, nil
 				}
 				return err == nil, err
@@ -138,11 +141,13 @@ func TestStressNoStaleWriteIsAccepted(t *testing.T) {
 		})
 	}
 	holds, _ := stressTime()
-	writes := stress(t, writers, func(passed time.Duration, _ int) bool { return passed > holds })
+	writes := stress(t, writers, func(passed time.Duration, writes, stale int) bool {
+		return stale > 0 || passed > holds && writes >= stressWrites
+	})
 	stale := staleOnes(writes)
-	t.Logf("%d writes accepted in %v, %d of them stale", len(writes), holds, stale)
-	if stale > 0 || len(writes) < 20 {
-		t.Errorf("%d of %d accepted writes were stale; want none, of many", stale, len(writes))
+	t.Logf("%d writes accepted, %d of them stale", len(writes), stale)
+	if stale > 0 {
+		t.Errorf("%d of %d accepted writes were stale; want none", stale, len(writes))
 	}
 }
 
@@ -172,7 +177,7 @@ func TestStressTokenInMetadataIsNoFence(t *testing.T) {
 		})
 	}
 	holds, fails := stressTime()
-	writes := stress(t, writers, func(passed time.Duration, stale int) bool {
+	writes := stress(t, writers, func(passed time.Duration, _, stale int) bool {
 		return stale > 0 && (!soak || passed > holds) || passed > fails
 	})
 	stale := staleOnes(writes)

@@ -4,11 +4,12 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
 
-// remembered is how many keys a guard remembers beside those that are in use. It bounds the memory: about 1 MiB with keys of
+// remembered is how many keys a guard remembers beside those that are in use. It bounds the memory: about 2 MiB with keys of
 // 100 bytes.
 const remembered = 4096
 
@@ -16,6 +17,10 @@ const remembered = 4096
 type known struct {
 	version Version // never ""
 	mark    guard.Token
+	id      nonce // of the object
+	before  nonce // of its stamp
+	past    past  // of its stamp
+	at      time.Time
 }
 
 // turns lets one write at a time at each key, and remembers what the keys hold.
@@ -32,11 +37,15 @@ type turn struct {
 	seen  known
 	knows bool
 	place *list.Element // in idle; nil while there are users
+
+	changes int // of seen and knows
+	purges  int // those by forget
 }
 
-// take waits for the key's turn; give returns it.
-func (t *turns) take(ctx context.Context, key string) (give func(), err error) {
+// enter returns the key's turn, which is kept until leave is called.
+func (t *turns) enter(key string) *turn {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	k := t.keys[key]
 	if k == nil {
 		k = t.add(key)
@@ -46,23 +55,29 @@ func (t *turns) take(ctx context.Context, key string) (give func(), err error) {
 		k.place = nil
 	}
 	k.users++
-	t.mu.Unlock()
-	leave := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if k.users--; k.users == 0 {
-			t.rest(key, k)
-		}
+	return k
+}
+
+func (t *turns) leave(key string, k *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k.users--; k.users == 0 {
+		t.rest(key, k)
 	}
+}
+
+// take waits for the key's turn; give returns it.
+func (t *turns) take(ctx context.Context, key string) (give func(), err error) {
+	k := t.enter(key)
 	if err := ctx.Err(); err != nil {
-		leave()
+		t.leave(key, k)
 		return nil, err
 	}
 	select {
 	case k.free <- struct{}{}:
-		return func() { <-k.free; leave() }, nil
+		return func() { <-k.free; t.leave(key, k) }, nil
 	case <-ctx.Done():
-		leave()
+		t.leave(key, k)
 		return nil, ctx.Err()
 	}
 }
@@ -99,25 +114,60 @@ func (t *turns) recall(key string) (known, bool) {
 	return known{}, false
 }
 
-// learn remembers what was seen, unless more is known: whoever has not the turn may come late with it.
+// learn remembers what somebody who has the turn has written.
 func (t *turns) learn(key string, seen known) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.keys[key]
-	if k == nil {
-		k = t.add(key)
-		defer t.rest(key, k)
-	}
-	if !k.knows || seen.mark >= k.seen.mark {
-		k.seen, k.knows = seen, true
+	if k := t.keys[key]; k != nil {
+		k.learn(seen)
 	}
 }
 
-// forget is for what was purged.
+func (k *turn) learn(seen known) { k.seen, k.knows, k.changes = seen, true, k.changes+1 }
+
+// forget is for what is purged.
 func (t *turns) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k := t.keys[key]; k != nil {
 		k.seen, k.knows = known{}, false
+		k.changes++
+		k.purges++
+	}
+}
+
+// visit is a read of a key, which does not need the turn and so may come late with what it has seen.
+type visit struct {
+	t               *turns
+	key             string
+	k               *turn
+	before          known // what was known when it began
+	knew            bool
+	changes, purges int
+}
+
+// visit begins one. The caller calls leave at its end.
+func (t *turns) visit(key string) *visit {
+	k := t.enter(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &visit{t: t, key: key, k: k, before: k.seen, knew: k.knows, changes: k.changes, purges: k.purges}
+}
+
+func (v *visit) leave() { v.t.leave(v.key, v.k) }
+
+// purged tells whether the key was forgotten since.
+func (v *visit) purged() bool {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	return v.k.purges != v.purges
+}
+
+// learn remembers what was seen, unless there is something newer, or it was purged since.
+func (v *visit) learn(seen known) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	if v.k.changes == v.changes {
+		v.k.learn(seen)
 	}
 }

@@ -12,17 +12,22 @@ func TestTurnsRememberSoManyKeysAndNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts.learn("in use", known{"v", 5})
+	read := func(key string, seen known) {
+		v := ts.visit(key)
+		v.learn(seen)
+		v.leave()
+	}
+	ts.learn("in use", known{version: "v", mark: 5})
 	for i := range 3 * remembered {
 		give, err := ts.take(t.Context(), fmt.Sprint(i))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i%3 > 0 {
-			ts.learn(fmt.Sprint(i), known{"v", 5})
+			ts.learn(fmt.Sprint(i), known{version: "v", mark: 5})
 		}
 		give()
-		ts.learn(fmt.Sprint("read ", i), known{"v", 5})
+		read(fmt.Sprint("read ", i), known{version: "v", mark: 5})
 	}
 	if n := len(ts.keys); n != remembered+1 || ts.idle.Len() != remembered {
 		t.Errorf("%d keys are remembered, %d of them idle; want %d", n, ts.idle.Len(), remembered)
@@ -36,13 +41,22 @@ func TestTurnsRememberSoManyKeysAndNoMore(t *testing.T) {
 	if _, ok := ts.recall(fmt.Sprint(3*remembered - 1)); !ok {
 		t.Error("the latest is not remembered")
 	}
+	late := ts.visit("in use") // a reader that comes late
+	ts.learn("in use", known{version: "v2", mark: 5})
 	give()
-	ts.learn("in use", known{"old", 4}) // a reader that comes late
-	if k, _ := ts.recall("in use"); k.mark != 5 {
-		t.Errorf("the mark went back to %d", k.mark)
+	late.learn(known{version: "v", mark: 5})
+	late.leave()
+	if k, _ := ts.recall("in use"); k.version != "v2" {
+		t.Errorf("the version went back to %q", k.version)
 	}
+	late = ts.visit("in use")
 	ts.forget("in use")
-	if _, ok := ts.recall("in use"); ok {
+	late.learn(known{version: "v2", mark: 5})
+	if _, ok := ts.recall("in use"); ok || !late.purged() {
 		t.Error("it is not forgotten")
+	}
+	late.leave()
+	if len(ts.keys) != remembered-1 {
+		t.Errorf("%d keys are remembered", len(ts.keys))
 	}
 }

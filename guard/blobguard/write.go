@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/fencedlock/fencedlock/guard"
 )
 
 // ErrBusy is the error of an operation that met other writers as often as Options.MaxRetries allows. Nothing was written.
 var ErrBusy = errors.New("blobguard: other writers were faster each time; nothing was written")
+
+// recent is how long a Put over what this guard has written or read goes without a look. A conflict then tells what became of the
+// request only if the object still names the one of then, and in a long pause many others can come.
+const recent = 5 * time.Second
 
 // draft is what an operation wants to write over a record.
 type draft struct {
@@ -44,15 +49,14 @@ func (g *Guard) write(ctx context.Context, resource string, tok guard.Token, e e
 	defer give()
 
 	w := &writing{g: g, resource: resource, key: key, tok: tok, nonce: newNonce(), draft: e.draft}
-	if k, ok := g.turns.recall(key); ok && !e.look {
-		r = record{version: k.version, stamped: true, stamp: stamp{token: k.mark}}
-		if tok < k.mark { // refused in any case; look for the error's sake
-			if now, err := g.look(ctx, key, 0); err == nil {
-				r = now
-			}
-		}
+	k, knows := g.turns.recall(key)
+	if knows && !e.look && tok >= k.mark && time.Since(k.at) < recent {
+		r = k.record()
 	} else if r, err = g.look(ctx, key, 0); err != nil {
-		return r, w.failed(err)
+		if !knows || e.look || tok >= k.mark {
+			return r, w.failed(err)
+		}
+		r = k.record() // refused in any case; the look was for the error's sake
 	}
 	for try := 0; ; try++ {
 		if err := w.judge(r); err != nil {
@@ -67,8 +71,8 @@ func (g *Guard) write(ctx context.Context, resource string, tok guard.Token, e e
 		if r, err = w.see(ctx, try); err != nil {
 			return r, err
 		}
-		if n := w.nonce; r.stamped && (r.stamp.nonce == n || r.stamp.content == n) {
-			return r, nil // mine, or sealed since by another with all that I wrote
+		if w.applied(r) {
+			return r, nil
 		}
 	}
 }
@@ -80,24 +84,15 @@ type writing struct {
 	tok           guard.Token
 	nonce         nonce // the same in every request: one that comes late or twice is told from others
 	draft         func(ctx context.Context, key string, r record, n nonce) (draft, error)
-	sent          Version // the condition of the last request
-	last          error   // of the last request
-	lost          error   // an answer that never came: from then on the operation may have been applied
+	last          error // of the last request
+	asked         condition
+	doubt         error // what a request with that condition ended with, which may have been applied; nil: none was sent
 }
 
-// judge compares the mark. It is stale only if nothing was sent that could have been applied before.
-func (w *writing) judge(r record) error {
-	switch {
-	case w.lost == nil:
-		return guard.Check(w.resource, w.tok, r.stamp.token)
-	case r.stamp.token > w.tok:
-		return w.unknown(fmt.Errorf("a mark of %d was seen after it", int64(r.stamp.token)))
-	case r.stamp.token == w.tok && r.version != w.sent:
-		return w.unknown(errors.New("another write with the same token was seen after it"))
-	}
-	// The object is as it was, so the request may come again, or late, and only one of them finds its condition; or it has a
-	// lower mark, so that mine was never there, and its condition is gone.
-	return nil
+// condition is what a request was sent on.
+type condition struct {
+	version Version
+	id      nonce // of the object with that version
 }
 
 // send writes over what r says. again is true if it is to be found out what became of it.
@@ -110,12 +105,15 @@ func (w *writing) send(ctx context.Context, r *record) (again bool, err error) {
 	if err != nil {
 		return false, w.failed(err)
 	}
-	s := stamp{token: w.tok, codec: w.g.codec.name(), deleted: d.deleted, nonce: w.nonce, content: w.nonce}
+	s := stamp{token: w.tok, codec: w.g.codec.name(), deleted: d.deleted, nonce: w.nonce, content: w.nonce, before: r.stamp.before, past: r.stamp.past.with(r.id())}
 	if d.sealed {
 		s.content = r.stamp.content
 	}
+	if w.tok > r.stamp.token {
+		s.before = r.id()
+	}
 	body := newSplice(d.content, d.size, d.layout.at, w.g.codec.insert(s.String(), d.layout))
-	w.sent = r.version
+	w.asked = condition{r.version, r.id()}
 	var v Version
 	if b, ok := w.g.bucket.(StampBucket); ok && w.g.codec == (verbatim{}) {
 		v, err = b.PutStamped(ctx, w.key, body, s.String(), r.version)
@@ -128,15 +126,16 @@ func (w *writing) send(ctx context.Context, r *record) (again bool, err error) {
 	switch {
 	case err == nil:
 		*r = record{version: v, stamped: true, stamp: s}
-		w.g.turns.learn(w.key, known{v, w.tok})
+		w.g.turns.learn(w.key, r.known())
 		return false, nil
-	case body.err != nil && !errors.Is(body.err, errChanged):
-		return false, w.failed(fmt.Errorf("the content cannot be read: %w", body.err))
-	case body.err != nil || errors.Is(err, ErrConflict):
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, ErrRefused) && body.err == nil:
 		return false, w.failed(err)
+	case errors.Is(err, ErrRefused) && !errors.Is(body.err, errChanged):
+		return false, w.failed(fmt.Errorf("the content cannot be read: %w", body.err))
+	case errors.Is(err, ErrRefused):
 	default:
-		w.lost = err
+		// A conflict, too: something on the way may have sent the request twice, and this is the answer to the second.
+		w.doubt = err
 	}
 	w.last = err
 	return true, nil
@@ -146,7 +145,7 @@ func (w *writing) send(ctx context.Context, r *record) (again bool, err error) {
 func (w *writing) see(ctx context.Context, try int) (record, error) {
 	for n := 0; ; n++ {
 		// The first conflict is most often that of a version remembered too long, and needs no pause.
-		if err := ctx.Err(); err != nil || (n+try > 0 || w.lost != nil) && pause(ctx, n+try) != nil {
+		if err := ctx.Err(); err != nil || (n+try > 0 || !errors.Is(w.last, ErrConflict)) && pause(ctx, n+try) != nil {
 			return record{}, w.unread(ctx.Err())
 		}
 		r, err := w.g.look(ctx, w.key, 0)
@@ -159,33 +158,4 @@ func (w *writing) see(ctx context.Context, try int) (record, error) {
 			return r, w.unread(err)
 		}
 	}
-}
-
-func (w *writing) wrap(err error) error { return fmt.Errorf("blobguard: %q: %w", w.resource, err) }
-
-func (w *writing) unknown(why error) error {
-	return w.wrap(fmt.Errorf("%w: an answer was lost (%w), and %w; look before you go on", guard.ErrUnknown, w.lost, why))
-}
-
-// failed is for an end that says nothing about an earlier request.
-func (w *writing) failed(err error) error {
-	if w.lost != nil {
-		return w.unknown(err)
-	}
-	return w.wrap(fmt.Errorf("nothing was written: %w", err))
-}
-
-// gaveUp is for tries that are used up, after the last of which the write was not there.
-func (w *writing) gaveUp() error {
-	if w.lost != nil {
-		return w.unknown(errors.New("later ones did not come either"))
-	}
-	return w.wrap(fmt.Errorf("%w (%w)", ErrBusy, w.last))
-}
-
-// unread is for a request of which nobody saw what became of it. A conflict alone does not say that it was not applied:
-// something on the way to the store may have sent it twice.
-func (w *writing) unread(err error) error {
-	return w.wrap(fmt.Errorf("%w: the request ended with %w, and what has become of the write cannot be read: %w; look before you go on",
-		guard.ErrUnknown, w.last, err))
 }

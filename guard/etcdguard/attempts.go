@@ -25,7 +25,6 @@ type attempts struct {
 	ops           []clientv3.Op
 	by            last
 	base          state
-	doubt         error // not nil: what was sent on this base may have been applied, or may be yet
 }
 
 func (a *attempts) run(ctx context.Context) (*clientv3.TxnResponse, error) {
@@ -37,8 +36,13 @@ func (a *attempts) run(ctx context.Context) (*clientv3.TxnResponse, error) {
 		}
 		a.move(s)
 	}
+	if a.base.revision == 0 {
+		if err := a.create(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for try := 0; ; try++ {
-		// Here nothing that was sent can have been applied: there is no doubt on a new base, nor a higher mark on the same.
+		// Here nothing that was sent can have been applied: on a new base nothing was sent, and the same one is let in again.
 		if err := guard.Check(a.resource, a.tok, max(a.base.token, a.place.highest)); err != nil {
 			return nil, err
 		}
@@ -71,7 +75,6 @@ func (a *attempts) run(ctx context.Context) (*clientv3.TxnResponse, error) {
 		case refusal(err):
 			return nil, a.settle(ctx, err)
 		default:
-			a.doubt = err
 			if repeated(err) || try >= a.g.opts.MaxRetries {
 				return nil, a.settle(ctx, err)
 			}
@@ -114,40 +117,16 @@ func (a *attempts) other(resp *clientv3.TxnResponse) (state, error) {
 		return state{}, a.unknown(errors.New("the answer does not hold the mark"))
 	}
 	s, err := parse(a.resource, a.key, resp.Responses[0].GetResponseRange().Kvs)
-	if err != nil && a.doubt != nil {
-		err = a.unknown(fmt.Errorf("%w; %w", a.doubt, err))
+	if err != nil { // an earlier sending, though unseen, may have come before whatever made it so
+		err = a.unknown(err)
 	}
 	return s, err
 }
 
 // move goes on to a state on which nothing was sent.
 func (a *attempts) move(s state) {
-	a.base, a.doubt = s, nil
+	a.base = s
 	a.place.learn(s)
-}
-
-// settle reads the mark to find out about err, when nothing is to be sent again. nil: it was applied.
-func (a *attempts) settle(ctx context.Context, err error) error {
-	now, readErr := a.g.read(ctx, a.resource)
-	if readErr != nil {
-		if a.doubt == nil && !ambiguous(err) {
-			return a.refused(err)
-		}
-		return a.unknown(fmt.Errorf("%w; %w", err, readErr))
-	}
-	switch now.fate(a.base, a.tok, a.by) {
-	case applied:
-		a.move(now)
-		return nil
-	case missed:
-		a.move(now)
-		return a.refused(err)
-	case pending:
-		if a.doubt == nil { // all that was sent was answered
-			return a.refused(err)
-		}
-	}
-	return a.unknown(err)
 }
 
 func (a *attempts) refused(err error) error {

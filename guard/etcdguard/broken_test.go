@@ -54,6 +54,7 @@ func TestOutcomesAreTrueThoughTheLeaderDies(t *testing.T) {
 // outcomesAreTrue writes through each client and disturbs. Each outcome must be true at the end, and no write be done twice.
 func outcomesAreTrue(t *testing.T, sure *clientv3.Client, clients []*clientv3.Client, disturb func(done <-chan struct{})) {
 	p := "/" + t.Name() + "/"
+	t.Cleanup(func() { _, _ = sure.Delete(context.Background(), p, clientv3.WithPrefix()) })
 	const writes = 30
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -109,7 +110,7 @@ func outcomesAreTrue(t *testing.T, sure *clientv3.Client, clients []*clientv3.Cl
 		}
 	}
 	t.Log(counts)
-	if counts["applied"] == 0 {
-		t.Error("nothing was applied")
+	if counts["applied"] < len(outcomes)*9/10 {
+		t.Errorf("%v: etcd could be asked again and again, so nearly all must be known to be applied", counts)
 	}
 }

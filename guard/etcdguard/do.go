@@ -20,7 +20,7 @@ import (
 //     one that wraps rpctypes.ErrEmptyKey, or another, if an operation is none or would change a mark;
 //   - one that wraps [guard.ErrUnknown] if it was or may have been sent and nothing tells whether it was applied, such as
 //     when ctx ended before the reply came: everything was applied, or nothing, or everything will be at any later time;
-//   - any other, and etcd's own in it, such as rpctypes.ErrDuplicateKey, ErrRequestTooLarge, ErrLeaseNotFound, ErrNoSpace or
+//   - any other, and etcd's own in it, such as rpctypes.ErrDuplicateKey, ErrRequestTooLarge, ErrLeaseNotFound or
 //     ErrPermissionDenied: nothing was applied, and nothing will be.
 //
 // After ErrUnknown, call Seal with the same token: when it returns nil, nothing that Do has sent can be applied any more, so
@@ -29,8 +29,16 @@ import (
 // A reply that was lost is no reason for ErrUnknown as long as etcd answers: Do sends the same transaction again, at most
 // Options.MaxRetries times, and etcd shows whether the first one was applied. What was applied is reported as such, also if
 // others have written since, except when eight other Guards have written the same resource meanwhile, which is ErrUnknown.
-// The same holds for answers that prove nothing: on ErrNoSpace Do reads the mark to find out. Do also sends again when another
-// Guard wrote the resource first.
+// Do also sends again when another Guard wrote the resource first.
+//
+// A refusal proves little by itself: clientv3 sends a transaction again, unseen, when a sending ends with Canceled or
+// DeadlineExceeded while ctx lives, and returns the last answer alone. So Do puts the mark again, with the token that it has,
+// which stops what is still under way, and reads it. Where etcd does not let it, the refusal is wrapped beside ErrUnknown: on
+// ErrNoSpace, when nothing can be put at all, and on ErrPermissionDenied when the right to the mark was withdrawn after
+// this Guard had seen it.
+//
+// A resource that was never written gets its mark first, with tok, in a transaction of its own. It stays when the operations
+// are then refused.
 //
 // ctx governs everything, the wait for earlier writes of this Guard to the resource included.
 func (g *Guard) Do(ctx context.Context, resource string, tok guard.Token, ops ...clientv3.Op) error {

@@ -13,11 +13,12 @@
 // have no lease and are never deleted; who deletes one opens its resource to late writers. A token is no secret and gives
 // no rights.
 //
-// The mark is the key Options.Prefix + resource. Each guarded write puts it, and compares that it is what this Guard saw
-// last. So writes of one resource run one after the other; those of one Guard wait for their turn in the process, those of
+// The mark is the key Options.Prefix + resource, in which "%" and "/" of the resource are "%25" and "%2F". Each guarded
+// write puts it, and compares that it is what this Guard saw last. So writes of one resource run one after the other; those of one Guard wait for their turn in the process, those of
 // several Guards repeat a lost race. Since each write leaves its own number in the mark, a transaction whose reply was lost
 // can be sent again: it is found to have been applied, or is applied then, and what may still be under way fails. That holds
-// for repetitions that the client makes unseen, too.
+// for repetitions that the client makes unseen, too. A mark that is deleted or put by hand while a write is under way is
+// noticed, and the outcome then unknown.
 //
 // Where lock and data are in one cluster, [IfHeld] is the smaller means, for transactions of your own.
 //
@@ -40,7 +41,8 @@ import (
 // Options are the choices of a Guard. The zero value of each field is its default.
 type Options struct {
 	// Prefix is what the keys of marks begin with, default "/fencedlock-marks/". It ends in "/" and has at most 512 bytes.
-	// Guards with different prefixes have different marks, so every program that writes a resource has the same one.
+	// Guards with different prefixes have different marks, also where one prefix begins with the other, so every program that
+	// writes a resource has the same one.
 	// Writers need the right to read and write these keys, beside their own.
 	Prefix string
 
@@ -66,8 +68,9 @@ const (
 )
 
 // Guard guards the data of one etcd cluster by the marks under one prefix. It is safe for concurrent use. [New] makes one;
-// the methods of a zero or nil Guard return an error. Make one for a program and keep it: it remembers the marks of up to about a thousand resources,
-// so that a write takes one round trip, and two when it has not seen the resource in the last ten seconds.
+// the methods of a zero or nil Guard return an error. Make one for a program and keep it: it remembers the marks of up to
+// about a thousand resources, so that a write takes one round trip, two when it has not seen the resource in the last
+// ten seconds, and three when nobody has ever written it.
 type Guard struct {
 	kv       clientv3.KV
 	opts     Options
@@ -120,7 +123,10 @@ func New(client clientv3.KV, o *Options) (*Guard, error) {
 // newNumber returns what nobody else has: 65 random bits, as text without "-".
 func newNumber() string { return rand.Text()[:13] }
 
-func (g *Guard) key(resource string) string { return g.opts.Prefix + resource }
+// escapes keep the marks of nested prefixes apart: no name reaches into the prefix below. Lock queues do the same.
+var escapes = strings.NewReplacer("%", "%25", "/", "%2F")
+
+func (g *Guard) key(resource string) string { return g.opts.Prefix + escapes.Replace(resource) }
 
 // made returns an error for a Guard that New did not make.
 func (g *Guard) made() error {

@@ -13,8 +13,9 @@ import (
 
 // mark is what a resource's key holds.
 type mark struct {
-	token guard.Token // the highest that was accepted; 0 without a key
-	last  []last      // the latest write of each of the Guards that wrote last, newest first
+	token  guard.Token // the highest that was accepted; 0 without a key
+	writes int64       // how many were accepted; see state.fate
+	last   []last      // the latest write of each of the Guards that wrote last, newest first
 }
 
 // last names a write: the Guard that made it, and its own number.
@@ -26,10 +27,11 @@ const remembered = 8
 
 // form is the stored form, version 1:
 //
-//	{"v":1,"token":"42","last":["CZ5RZ3HKR6N2A-7Q2BV4TNXWPOA"]}
+//	{"v":1,"token":"42","writes":17,"last":["CZ5RZ3HKR6N2A-7Q2BV4TNXWPOA"]}
 type form struct {
 	Version int         `json:"v"`
 	Token   guard.Token `json:"token"`
+	Writes  int64       `json:"writes,omitempty"`
 	Last    []string    `json:"last,omitempty"`
 }
 
@@ -37,7 +39,7 @@ const formVersion = 1
 
 // next is the mark that a write leaves behind.
 func (m mark) next(tok guard.Token, by last) mark {
-	n := mark{token: tok, last: []last{by}}
+	n := mark{token: tok, writes: m.writes + 1, last: []last{by}}
 	for _, l := range m.last {
 		if l.instance != by.instance && len(n.last) < remembered {
 			n.last = append(n.last, l)
@@ -47,7 +49,7 @@ func (m mark) next(tok guard.Token, by last) mark {
 }
 
 func (m mark) encode() (string, error) {
-	f := form{Version: formVersion, Token: m.token}
+	f := form{Version: formVersion, Token: m.token, Writes: m.writes}
 	for _, l := range m.last {
 		f.Last = append(f.Last, l.instance+"-"+l.number)
 	}
@@ -78,7 +80,10 @@ func decode(value []byte) (mark, error) {
 	if len(f.Last) > remembered {
 		return mark{}, fmt.Errorf("it names %d writes, at most %d are possible", len(f.Last), remembered)
 	}
-	m := mark{token: f.Token}
+	if f.Writes < 0 {
+		return mark{}, fmt.Errorf("it counts %d writes", f.Writes)
+	}
+	m := mark{token: f.Token, writes: f.Writes}
 	for _, s := range f.Last {
 		instance, number, found := strings.Cut(s, "-")
 		if !found || instance == "" || number == "" {

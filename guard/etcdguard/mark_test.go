@@ -23,7 +23,7 @@ func TestMarkThatCannotBeReadIsNeverTakenForNone(t *testing.T) {
 		"", "\x00\x00\x00", "7", `"7"`, "null", "{}", "[]", good[:len(good)-1], good + good, good + "x",
 		`{"v":2,"token":"7"}`, `{"v":0,"token":"7"}`, `{"token":"7"}`, `{"v":"1","token":"7"}`, `{"v":1}`, `{"v":1,"token":7}`,
 		`{"v":1,"token":"0"}`, `{"v":1,"token":"-7"}`, `{"v":1,"token":""}`, `{"v":1,"token":null}`, `{"v":1,"token":"07"}`,
-		`{"v":1,"token":"9223372036854775808"}`, `{"v":1,"token":"7","more":1}`, `{"v":1,"token":"7","last":"A-B"}`,
+		`{"v":1,"token":"9223372036854775808"}`, `{"v":1,"token":"7","more":1}`, `{"v":1,"token":"7","writes":-1}`, `{"v":1,"token":"7","last":"A-B"}`,
 		`{"v":1,"token":"7","last":["AB"]}`, `{"v":1,"token":"7","last":["-B"]}`, `{"v":1,"token":"7","last":["A-"]}`,
 		`{"v":1,"token":"7","last":["A-B","A-C"]}`, `{"v":1,"token":"7","last":["1-1","2-2","3-3","4-4","5-5","6-6","7-7","8-8","9-9"]}`,
 	} {
@@ -40,11 +40,14 @@ func TestMarkThatCannotBeReadIsNeverTakenForNone(t *testing.T) {
 		if high != 0 {
 			t.Errorf("%.40q: Highest = %d", value, int64(high))
 		}
+		errKnown := known.Do(t.Context(), "r", 9, clientv3.OpPut(p+"data", "x"))
+		if !errors.Is(errKnown, guard.ErrUnknown) || !strings.Contains(errKnown.Error(), `"`+key+`"`) {
+			t.Errorf("%.40q: Do that had seen another = %v; want ErrUnknown, since the client may have sent twice, and the key", value, errKnown)
+		}
 		for op, err := range map[string]error{
-			"Highest":                  errHighest,
-			"Seal":                     g.Seal(t.Context(), "r", 9),
-			"Do":                       g.Do(t.Context(), "r", 9, clientv3.OpPut(p+"data", "x")),
-			"Do that had seen another": known.Do(t.Context(), "r", 9, clientv3.OpPut(p+"data", "x")),
+			"Highest": errHighest,
+			"Seal":    g.Seal(t.Context(), "r", 9),
+			"Do":      g.Do(t.Context(), "r", 9, clientv3.OpPut(p+"data", "x")),
 		} {
 			if err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, guard.ErrUnknown) || !strings.Contains(err.Error(), `"`+key+`"`) {
 				t.Errorf("%.40q: %s = %v; want an error that names the key", value, op, err)
@@ -75,7 +78,7 @@ func TestMarkHasTheFormThatIsDocumented(t *testing.T) {
 		mustDo(t, guards[i], "r", 1<<53+1)
 	}
 	const write = `"[A-Z2-7]{13}-[A-Z2-7]{13}"`
-	form := regexp.MustCompile(`^\{"v":1,"token":"9007199254740993","last":\[(` + write + `(?:,` + write + `){7})\]\}$`)
+	form := regexp.MustCompile(`^\{"v":1,"token":"9007199254740993","writes":\d+,"last":\[(` + write + `(?:,` + write + `){7})\]\}$`)
 	latest := func() []string {
 		value := get(t, p+"marks/r").value
 		found := form.FindStringSubmatch(value)
@@ -98,11 +101,17 @@ func TestMarkHasTheFormThatIsDocumented(t *testing.T) {
 
 func TestEachPrefixHasMarksOfItsOwn(t *testing.T) {
 	p := prefix(t)
-	for i, name := range []string{"a/", "a/b/", "b/"} {
-		g := newGuardWith(t, direct, etcdguard.Options{Prefix: p + name})
-		expectMark(t, g, "r", 0)
-		mustDo(t, g, "r", guard.Token(5+i))
-		expect(t, p+name+"r", get(t, p+name+"r").value, 1)
+	for i, c := range []struct{ prefix, resource, key string }{
+		{"a/", "r", "a/r"}, {"a/b/", "r", "a/b/r"}, {"a/", "b/r", "a/b%2Fr"}, {"b/", "r", "b/r"}, {"b/", "50%/2F", "b/50%25%2F2F"},
+	} {
+		g := newGuardWith(t, direct, etcdguard.Options{Prefix: p + c.prefix})
+		expectMark(t, g, c.resource, 0)
+		tok := guard.Token(9 - i) // lower each time
+		mustDo(t, g, c.resource, tok)
+		expectMark(t, g, c.resource, tok)
+		if get(t, p+c.key).version == 0 {
+			t.Errorf("the mark of %q under %q is not the key %q", c.resource, c.prefix, c.key)
+		}
 	}
 	if _, err := etcdguard.New(direct, nil); err != nil {
 		t.Fatal(fmt.Errorf("defaults: %w", err))

@@ -17,8 +17,10 @@ func code(err error) codes.Code {
 	return status.Code(err)
 }
 
-// refusal tells whether err is an answer, and the transaction is dealt with. Other errors leave open whether it was applied,
-// or will be.
+// refusal tells whether err is an answer to the last sending, so that sending again is of no use. It does not prove that
+// nothing was applied: see attempts.settle; and etcd looks at its quota again after a transaction was applied, and gRPC
+// refuses replies that are too long by the code of requests that are.
+// https://github.com/etcd-io/etcd/blob/main/server/etcdserver/apply/quota.go
 func refusal(err error) bool {
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange, codes.PermissionDenied,
@@ -26,13 +28,6 @@ func refusal(err error) bool {
 		return true
 	}
 	return false
-}
-
-// ambiguous tells whether a refusal does not prove that nothing was applied: etcd looks at its quota again after a
-// transaction was applied, and gRPC refuses replies that are too long by the same code.
-// https://github.com/etcd-io/etcd/blob/main/server/etcdserver/apply/quota.go
-func ambiguous(err error) bool {
-	return code(err) == codes.ResourceExhausted && !errors.Is(err, rpctypes.ErrTooManyRequests)
 }
 
 // repeated tells whether the client has already sent the transaction again and again: it does on these codes, up to

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/etcdguard"
@@ -52,26 +52,69 @@ func TestWhatEtcdRefusesIsNotUnknown(t *testing.T) {
 	mustDo(t, g, "r", 5, put)
 }
 
-func TestRefusalAfterALostReplyIsUnknownUnlessTheMarkTells(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		lose func(*etcdtest.Faults)
-		want error
-	}{
-		{"applied", func(f *etcdtest.Faults) { afterApplying(f, codes.Unavailable, func() {}) }, nil},
-		{"perhaps under way", func(f *etcdtest.Faults) { f.Late("Txn") }, guard.ErrUnknown},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := prefix(t)
-			faults, client := faulty(t)
-			g := newGuard(t, client, p)
-			mustDo(t, g, "r", 5)
-			c.lose(faults)
-			faults.Fail("Txn", 1, rpctypes.ErrGRPCPermissionDenied) // the right was withdrawn meanwhile
-			if err := g.Do(t.Context(), "r", 5, clientv3.OpPut(p+"data", "mine")); !errors.Is(err, c.want) {
-				t.Errorf("Do = %v; want %v", err, c.want)
+// denied are refusals of the transaction's repetition: by a right that was withdrawn meanwhile, by an overload, by a full disk.
+var denied = []error{rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCNoSpace}
+
+// What is refused in the end may have been applied before, by a sending that nobody saw.
+func TestRefusalOfARepetitionSaysNothingOfTheFirstSending(t *testing.T) {
+	for _, c := range losing {
+		for _, refused := range denied {
+			for _, readable := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%v, %.30v, readable %t", c, refused, readable), func(t *testing.T) {
+					p := prefix(t)
+					faults, client := faulty(t)
+					g := newGuard(t, client, p)
+					mustDo(t, g, "r", 5)
+					afterApplying(faults, c, func() {})
+					faults.Fail("Txn", -1, refused)
+					if !readable {
+						faults.Fail("Range", -1, rpctypes.ErrGRPCPermissionDenied)
+					}
+					err := g.Do(t.Context(), "r", 5, clientv3.OpPut(p+"data", "mine"))
+					if readable && err != nil || !readable && !errors.Is(err, guard.ErrUnknown) {
+						t.Errorf("Do = %v; it was applied", err)
+					}
+					expect(t, p+"data", "mine", 1)
+				})
 			}
-		})
+		}
+	}
+}
+
+// "Nothing was applied" means that nothing will be, however late the first sending arrives.
+func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
+	for _, c := range losing {
+		for _, refusals := range []int{1, -1} { // of the repetition, and of all that follows
+			t.Run(fmt.Sprint(c, ", refusals ", refusals), func(t *testing.T) {
+				p := prefix(t)
+				faults, client := faulty(t)
+				g := newGuard(t, client, p)
+				mustDo(t, g, "r", 5)
+				release, arrived := make(chan struct{}), make(chan error, 1)
+				faults.Do("Txn", 1, func(ctx context.Context, call *etcdtest.Call) error {
+					go func() {
+						<-release
+						arrived <- call.Send(context.WithoutCancel(ctx))
+					}()
+					return status.Error(c, "a proxy lost patience")
+				})
+				faults.Fail("Txn", refusals, rpctypes.ErrGRPCPermissionDenied)
+				err := g.Do(t.Context(), "r", 6, clientv3.OpPut(p+"data", "mine"))
+				close(release)
+				if late := <-arrived; late != nil {
+					t.Fatal(late)
+				}
+				if refusals == 1 {
+					expectRefused(t, g, err, rpctypes.ErrPermissionDenied, "nothing was applied")
+					expect(t, p+"data", "", 0)
+				} else {
+					expect(t, p+"data", "mine", 1) // it was really under way
+					if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, rpctypes.ErrPermissionDenied) {
+						t.Errorf("Do = %v; want ErrUnknown, and the refusal", err)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -104,7 +147,7 @@ func TestNoSpaceDoesNotProveThatNothingWasApplied(t *testing.T) {
 					}
 				case sent && err != nil:
 					t.Errorf("Do = %v; want nil, since it was applied", err)
-				case !sent:
+				case !sent: // and there is space again
 					expectRefused(t, g, err, rpctypes.ErrNoSpace, "nothing was applied")
 				}
 			})
@@ -119,17 +162,30 @@ func TestEtcdWithoutSpaceRefusesAndRecovers(t *testing.T) {
 	g := newGuard(t, client, "/")
 	ctx := t.Context()
 	mustDo(t, g, "r", 5, clientv3.OpPut("data", "mine"))
-	for i := range 100 {
-		if _, err := client.Put(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 100_000)); errors.Is(err, rpctypes.ErrNoSpace) {
-			break
-		} else if err != nil {
+	for i, full := 0, false; !full; i++ { // etcd counts what it has committed, and raises the alarm after its first refusal
+		if _, err := client.Put(ctx, fmt.Sprint("fill", i%20), strings.Repeat("x", 100_000)); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Fatal(err)
 		}
+		alarms, err := client.AlarmList(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full = len(alarms.Alarms) > 0
 	}
-	expectRefused(t, g, g.Do(ctx, "r", 6, clientv3.OpPut("data", "more")), rpctypes.ErrNoSpace, "nothing was applied")
-	// Even what needs no space itself: the mark is put.
-	expectRefused(t, g, g.Do(ctx, "r", 6, clientv3.OpDelete("data")), rpctypes.ErrNoSpace, "nothing was applied")
-	expectRefused(t, g, g.Seal(ctx, "r", 6), rpctypes.ErrNoSpace, "nothing was applied")
+	for op, err := range map[string]error{
+		"Do":                            g.Do(ctx, "r", 6, clientv3.OpPut("data", "more")),
+		"Do that needs no space itself": g.Do(ctx, "r", 6, clientv3.OpDelete("data")), // the mark is put
+		"Seal":                          g.Seal(ctx, "r", 6),
+	} {
+		// The mark cannot be put, so nothing can stop what the client may have sent before.
+		if !errors.Is(err, guard.ErrUnknown) || !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Errorf("%s = %v; want ErrUnknown and ErrNoSpace", op, err)
+		}
+	}
+	if err := g.Do(ctx, "new", 6, clientv3.OpPut("data", "more")); !errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("Do on a resource without a mark = %v; want ErrNoSpace, since nothing but the mark was sent", err)
+	}
+	expectMark(t, g, "r", 5)
 
 	if _, err := client.Delete(ctx, "fill", clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)

@@ -64,8 +64,9 @@ func (s state) fate(base state, tok guard.Token, by last) fate {
 			return applied
 		}
 	}
-	if s.version <= base.version || base.revision != 0 && s.created != base.created {
-		return unclear // deleted or restored meanwhile: what it remembers may be another story
+	// Guards count each write in the mark, and etcd each put of it. Where these differ, somebody else has put it meanwhile.
+	if s.created != base.created || s.version <= base.version || s.version-s.writes != base.version-base.writes {
+		return unclear // deleted, restored or repaired meanwhile: what it remembers may be another story
 	}
 	for _, l := range s.last {
 		if l.instance == by.instance {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 )
 
 // disk is all that the guard does to a file system, with names relative to the guarded folder. Tests put one in its place
@@ -12,8 +13,9 @@ type disk interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (file, error)
 	Mkdir(name string, perm fs.FileMode) error
 	Lstat(name string) (fs.FileInfo, error)
-	Rename(from, to string) error
+	Rename(from, to string, folder file) error // to is in the open folder
 	Remove(name string) error
+	RemoveFrom(folder file, name string) error // only a file; name is in the open folder
 	Close() error
 }
 
@@ -25,6 +27,7 @@ type file interface {
 	Chmod(perm fs.FileMode) error
 	Sync() error
 	TryLock() (bool, error) // flock, exclusive; false: somebody else has it. It ends with Close.
+	real() *os.File
 }
 
 // rootDisk is the real one. os.Root lets no name, and no symbolic link on the way, lead out of the folder.
@@ -33,7 +36,7 @@ type rootDisk struct{ *os.Root }
 // openDisk is called for each operation: what is kept open nobody would close, and a folder that was replaced
 // meanwhile would be written to unseen.
 func openDisk(dir string) (disk, error) {
-	r, err := os.OpenRoot(dir)
+	r, err := os.OpenRoot(dir + "/") // only a folder: a pipe of that name would be waited for
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +51,21 @@ func (d rootDisk) OpenFile(name string, flag int, perm fs.FileMode) (file, error
 	return osFile{f}, nil
 }
 
+func (d rootDisk) Rename(from, to string, folder file) error {
+	source, err := d.Root.OpenFile(path.Dir(from), openFolder, 0)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return renameAt(source, path.Base(from), folder.real(), path.Base(to))
+}
+
+func (d rootDisk) RemoveFrom(folder file, name string) error {
+	return removeAt(folder.real(), path.Base(name))
+}
+
 // osFile is a file with flock. Its Sync is F_FULLFSYNC on macOS, since fsync alone leaves data in the drive's cache there.
 type osFile struct{ *os.File }
 
 func (f osFile) TryLock() (bool, error) { return tryFlock(f.File) }
+func (f osFile) real() *os.File         { return f.File }

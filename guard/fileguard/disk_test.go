@@ -38,11 +38,11 @@ func (d hooked) Lstat(name string) (fs.FileInfo, error) {
 	return d.disk.Lstat(name)
 }
 
-func (d hooked) Rename(from, to string) error {
+func (d hooked) Rename(from, to string, folder file) error {
 	if err := d.before("rename", to); err != nil {
 		return err
 	}
-	return d.disk.Rename(from, to)
+	return d.disk.Rename(from, to, folder)
 }
 
 func (d hooked) Remove(name string) error {
@@ -50,6 +50,13 @@ func (d hooked) Remove(name string) error {
 		return err
 	}
 	return d.disk.Remove(name)
+}
+
+func (d hooked) RemoveFrom(folder file, name string) error {
+	if err := d.before("remove", name); err != nil {
+		return err
+	}
+	return d.disk.RemoveFrom(folder, name)
 }
 
 type hookedFile struct {

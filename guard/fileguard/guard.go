@@ -7,7 +7,8 @@
 //
 // What it guarantees: once a call with a token has returned nil, what it did is on the disk, and no call with a lower
 // token for the same resource changes anything any more, whatever pauses, kills or power failures there are. After a
-// crash a file is the old one or the new one, never a part of either, and a mark is never lower than one that was reported.
+// crash a file is the old one or the new one, never a part of either, and a mark is never lower than one that was reported;
+// on disks that fail, what [Guard.Highest] has reported is excepted.
 // Readers need no guard: they open the file and see one whole content.
 //
 // It rests on flock, on rename being atomic, and on fsync: each content is synced before it is renamed into place, and the
@@ -72,11 +73,13 @@ type Guard struct {
 
 var _ guard.Sealer = (*Guard)(nil)
 
-// New returns a guard for the files in dir, which must exist and be named: "" is refused, "." is the current folder. It makes the folder of marks there if it is missing, and
-// removes what writers that were killed have left in it; what others are writing at the moment stays. nil Options are the
-// defaults.
+// New returns a guard for the files in dir, which must exist and be named: "" is refused, "." is the current folder. It
+// makes the folder of marks there if it is missing, and removes what writers that were killed have left in it; what others
+// are writing at the moment stays. nil Options are the defaults.
 //
 // It refuses a dir on a network or FUSE file system, see [Options].AllowNetworkFS, and systems other than Linux and macOS.
+// It goes by the kinds of file systems that it knows; an overlay, as of a container, counts as a local disk, and what it lies
+// on is not seen. It also refuses a dir that holds the marks of another guard.
 func New(dir string, o *Options) (*Guard, error) {
 	if dir == "" { // an unset variable, which would become the current folder
 		return nil, errors.New(`fileguard: no folder was given; use "." for the current one`)
@@ -107,6 +110,9 @@ func newGuard(dir string, o *Options, open func() (disk, error), fileSystem func
 		return nil, fmt.Errorf("fileguard: the folder to guard: %w", err)
 	}
 	defer d.Close()
+	if err := refuseMarksOfOthers(dir); err != nil {
+		return nil, err
+	}
 	// Before anything is made there; the folder of marks can be a mount of its own.
 	if err := g.refuseNetwork(fileSystem, dir); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (g *Guard) lock(ctx context.Context, d disk, resource string) (file, error)
 	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
 		f, err := tryLock(d, name)
 		if err != nil {
-			return nil, fmt.Errorf("fileguard: the lock of %q, nothing was changed: %w", resource, err)
+			return nil, fmt.Errorf("fileguard: the lock of %q, %s, nothing was changed: %w", resource, g.path(name), err)
 		}
 		if f != nil {
 			return f, nil
@@ -50,6 +50,9 @@ func (g *Guard) lock(ctx context.Context, d disk, resource string) (file, error)
 
 // tryLock returns nil without an error if somebody else has the lock.
 func tryLock(d disk, name string) (file, error) {
+	if _, err := isFile(d, name); err != nil { // a link's target would be locked, and would never have the name
+		return nil, err
+	}
 	f, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,21 @@ func isStill(d disk, name string, f file) (bool, error) {
 		return false, nil
 	}
 	return err == nil && os.SameFile(opened, there), err
+}
+
+// isFile tells whether there is something, and returns an error if it is no regular file: opening it could lead elsewhere, or
+// wait for ever.
+func isFile(d disk, name string) (bool, error) {
+	info, err := d.Lstat(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular():
+		return true, fmt.Errorf("it is no regular file, but %v", info.Mode())
+	}
+	return true, nil
 }
 
 // because is why the context has ended.

@@ -26,19 +26,16 @@ func (g *Guard) readMark(d disk, resource string) (guard.Token, error) {
 
 func lookUpMark(d disk, resource string) (guard.Token, error) {
 	name := markName(resource)
-	info, err := d.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	there, err := isFile(d, name)
+	if err != nil {
+		return 0, err
+	}
+	if !there {
 		// Without its folder it is not a mark that was never made, but one that is lost.
 		if _, err := d.Lstat(marksDir); err != nil {
 			return 0, fmt.Errorf("the folder of marks is gone: %w", err)
 		}
 		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("it is no regular file, but %v", info.Mode())
 	}
 	f, err := d.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -55,7 +52,7 @@ func lookUpMark(d disk, resource string) (guard.Token, error) {
 // writeMark makes tok the mark, durably. unknown tells that an error came too late to say that the old mark stands. Only
 // whoever has the resource's lock calls it.
 func (g *Guard) writeMark(d disk, resource string, tok guard.Token) (unknown bool, err error) {
-	folder, err := d.OpenFile(marksDir, os.O_RDONLY, 0)
+	folder, err := d.OpenFile(marksDir, openFolder, 0)
 	if err != nil {
 		return false, err
 	}
@@ -97,10 +94,10 @@ func writeSynced(d disk, name string, content []byte) error {
 	return f.Sync()
 }
 
-// replace gives a synced file its final name, and syncs the folder that it is in then. unknown tells that an error came too
+// replace gives a synced file its final name, in the open folder, and syncs that. unknown tells that an error came too
 // late to say that nothing has changed.
 func replace(d disk, from, to string, folder file) (unknown bool, err error) {
-	if err := d.Rename(from, to); err != nil {
+	if err := d.Rename(from, to, folder); err != nil {
 		_, gone := d.Lstat(from)
 		return gone != nil, err
 	}

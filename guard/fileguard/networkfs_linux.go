@@ -6,7 +6,9 @@ import (
 )
 
 // networkMagics are the numbers of statfs(2), from linux/magic.h and, where they are not there, from the file systems' own
-// sources. FUSE carries local and remote ones and does not tell which, nor whether it locks.
+// sources and the list of remote ones in stat.c of GNU coreutils. FUSE carries local and remote ones and does not tell
+// which, nor whether it locks; VxFS does not tell whether it is a cluster's. Nor does an overlay tell what it lies on: of
+// remote file systems the kernel lets only FUSE be its upper layer.
 var networkMagics = map[uint32]string{
 	0x6969:     "NFS",
 	0x517b:     "SMB",
@@ -23,7 +25,16 @@ var networkMagics = map[uint32]string{
 	0x01161970: "GFS2",
 	0x47504653: "GPFS",
 	0x19830326: "BeeGFS",
+	0x20030528: "OrangeFS",
+	0xaad7aaea: "PanFS",
+	0xbeefdead: "StorNext",
+	0x61636673: "ACFS",
+	0x013111a8: "IBRIX",
+	0x18031977: "WekaFS",
+	0xa501fcf5: "VxFS, maybe of a cluster",
 	0x786f4256: "a VirtualBox shared folder",
+	0xbacbacbc: "a VMware shared folder",
+	0x7c7c6673: "a Parallels shared folder",
 	0x65735546: "FUSE",
 }
 

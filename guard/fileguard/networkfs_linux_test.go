@@ -8,6 +8,11 @@ import (
 func TestNetworkFileSystemsAreToldByTheirMagic(t *testing.T) {
 	for magic, name := range map[uint32]string{
 		0x6969: "NFS", 0x517b: "SMB", 0xfe534d42: "SMB", 0xff534d42: "SMB (CIFS)", 0x65735546: "FUSE", 0x01021997: "9p", 0x00c36400: "Ceph",
+		// https://git.savannah.gnu.org/cgit/coreutils.git/tree/src/stat.c
+		0x61636673: "ACFS", 0x013111a8: "IBRIX", 0xaad7aaea: "PanFS", 0xbeefdead: "StorNext", 0xa501fcf5: "VxFS, maybe of a cluster",
+		0xbacbacbc: "a VMware shared folder", 0x7c7c6673: "a Parallels shared folder",
+		0x20030528: "OrangeFS", // https://github.com/torvalds/linux/blob/master/fs/orangefs/protocol.h
+		0x18031977: "WekaFS",
 	} {
 		if got := fileSystemOfMagic(magic); !got.network || got.name != name {
 			t.Errorf("%#x: %+v; want the network file system %s", magic, got, name)

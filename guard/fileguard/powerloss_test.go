@@ -47,6 +47,7 @@ func TestPowerFailureAfterAKillLosesNothingThatWasReported(t *testing.T) {
 		{{tok: 5, value: "5 late"}, {tok: 12, seal: true}},                   // a late one, who may see the mark, and the next
 		{{tok: 12, value: "12 a"}, {tok: 9, value: "9 late"}},                // the next, and the killed one's brother
 		{{tok: 5, seal: true}, {tok: 9, seal: true}, {tok: 5, remove: true}}, // late ones, before and after
+		{{look: true}}, // one who only asks
 	} {
 		eachFault(t, c, later, true, false)
 	}
@@ -186,6 +187,16 @@ func TestPowerFailureUndoesCarelessWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rename := func(t *testing.T, d disk) {
+		t.Helper()
+		top, err := d.OpenFile(".", openFolder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.Rename("fresh", accountFile, top), top.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		write func(t *testing.T, d disk)
 		found string // though the write was reported
@@ -193,15 +204,11 @@ func TestPowerFailureUndoesCarelessWrites(t *testing.T) {
 		"in place": {func(t *testing.T, d disk) { put(t, d, accountFile, "new", false) }, ""},
 		"renamed, and nothing synced": {func(t *testing.T, d disk) {
 			put(t, d, "fresh", "new", false)
-			if err := d.Rename("fresh", accountFile); err != nil {
-				t.Fatal(err)
-			}
+			rename(t, d)
 		}, "\x00\x00\x00"},
 		"renamed, and the folder not synced": {func(t *testing.T, d disk) {
 			put(t, d, "fresh", "new", true)
-			if err := d.Rename("fresh", accountFile); err != nil {
-				t.Fatal(err)
-			}
+			rename(t, d)
 		}, "old"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,14 +31,35 @@ func (g *Guard) Seal(ctx context.Context, resource string, tok guard.Token) (err
 	return err
 }
 
-// Highest implements [guard.Sealer]. It takes no lock and waits for nobody. A mark that cannot be read is a [*MarkError].
+// Highest implements [guard.Sealer]. It takes no lock and waits for nobody but the disk: what it returns is synced first, since
+// whoever wrote it may have been killed before. A mark that cannot be read is a [*MarkError].
+//
+// It is not written again, as in [Guard.Seal]. So where the disk has failed to sync it before, which a disk says once and
+// to whoever asked then, a power failure can still take back what Highest returned.
 func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, error) {
 	d, err := g.begin(ctx, resource, 1)
 	if err != nil {
 		return 0, err
 	}
 	defer d.Close()
-	return g.readMark(d, resource)
+	highest, err := g.readMark(d, resource)
+	if err != nil || highest == 0 || highest == g.syncedMark(resource) {
+		return highest, err
+	}
+	if err := syncMarks(d); err != nil {
+		return 0, fmt.Errorf("fileguard: syncing the mark of %q, which may not be on the disk: %w", resource, err)
+	}
+	return highest, nil
+}
+
+// syncMarks makes the marks that were seen durable: what a mark holds was synced before it got its name.
+func syncMarks(d disk) error {
+	folder, err := d.OpenFile(marksDir, openFolder, 0)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
 }
 
 // begin is the beginning of every operation: what can be seen to be wrong without I/O, then the folder.

@@ -107,8 +107,8 @@ func (r recorder) Mkdir(name string, perm fs.FileMode) error {
 	return err
 }
 
-func (r recorder) Rename(from, to string) error {
-	err := r.disk.Rename(from, to)
+func (r recorder) Rename(from, to string, folder file) error {
+	err := r.disk.Rename(from, to, folder)
 	if err == nil {
 		r.t.put(to, r.t.inodes[from])
 		r.t.put(from, 0)
@@ -118,6 +118,14 @@ func (r recorder) Rename(from, to string) error {
 
 func (r recorder) Remove(name string) error {
 	err := r.disk.Remove(name)
+	if err == nil {
+		r.t.put(name, 0)
+	}
+	return err
+}
+
+func (r recorder) RemoveFrom(folder file, name string) error {
+	err := r.disk.RemoveFrom(folder, name)
 	if err == nil {
 		r.t.put(name, 0)
 	}

@@ -78,7 +78,7 @@ func (t *temp) discard() {
 
 // removeLeftovers removes contents whose writers have gone.
 func removeLeftovers(d disk) error {
-	folder, err := d.OpenFile(marksDir, os.O_RDONLY, 0)
+	folder, err := d.OpenFile(marksDir, openFolder, 0)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func removeLeftovers(d disk) error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tempPrefix) {
+		if strings.HasPrefix(e.Name(), tempPrefix) && e.Type().IsRegular() { // no writer has made anything else
 			if err := removeIfLeft(d, marksDir+"/"+e.Name()); err != nil {
 				return err
 			}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,10 +27,12 @@ func (g *Guard) WriteFile(ctx context.Context, resource string, tok guard.Token,
 // with a lower token for the resource changes anything any more.
 //
 // name is relative to the guarded folder, with slashes and in its shortest form ("a/b", not "./a/b"); it cannot lead out of
-// the folder, neither by ".." nor by symbolic links, nor into ".fencedlock". A resource may have any number of files; a
-// file belongs to one resource, or it is not guarded. The folder that it is in must exist, be durable itself, and be on the
-// file system of the guarded folder. The file is a new one each time: it has the permissions perm exactly, without regard to
-// the umask, and the owner, links and attributes that new files get. A symbolic link that has the name is replaced.
+// the folder, neither by ".." nor by symbolic links, nor to the marks of this guard or of one on a folder further in: no
+// part of it can be ".fencedlock", in any case. A resource may have any number of files; a file belongs to one resource and
+// is written by guards on one folder, or it is not guarded. The folder that it is in must exist, be durable itself, and be
+// on the file system of the guarded folder; the one that has the name under the lock is taken. The file is a new one each
+// time: it has the permissions perm exactly, without regard to the umask, and the owner, links and attributes that new files
+// get. A symbolic link that has the name is replaced.
 //
 // fn runs without the lock, however long it takes, and once. The token is looked at before, so that a writer that is
 // known to be late does not write much for nothing, and decided on afterwards, under the lock. fn does not keep w; when
@@ -83,11 +85,9 @@ func (g *Guard) write(ctx context.Context, resource string, tok guard.Token, nam
 			return err
 		}
 	}
-	folder, err := openFolderOf(d, name)
-	if err != nil {
+	if err := checkFolderOf(d, name); err != nil {
 		return err
 	}
-	defer folder.Close()
 	t, err := newTemp(d)
 	if err != nil {
 		return fmt.Errorf("fileguard: a file for the content of %q, nothing was changed: %w", name, err)
@@ -105,6 +105,11 @@ func (g *Guard) write(ctx context.Context, resource string, tok guard.Token, nam
 		return fmt.Errorf("fileguard: the content of %q, nothing was changed: %w", name, err)
 	}
 	return g.step(ctx, d, resource, tok, func() error {
+		folder, err := openFolderOf(d, name) // again, since fn may have run for long
+		if err != nil {
+			return outcome("writing", name, false, err)
+		}
+		defer folder.Close()
 		unknown, err := t.place(name, folder)
 		return outcome("writing", name, unknown, err)
 	})
@@ -123,25 +128,15 @@ func outcome(doing, name string, unknown bool, err error) error {
 
 // checkName returns nil if name can be that of a guarded file.
 func checkName(name string) error {
-	first, _, _ := strings.Cut(name, "/")
 	switch {
 	case strings.ContainsRune(name, 0), name == ".", !filepath.IsLocal(name):
 		return fmt.Errorf("fileguard: %q is no name of a file inside the guarded folder", name)
 	case filepath.Clean(name) != name:
 		return fmt.Errorf("fileguard: %q is not the shortest form of that name; use %q", name, filepath.Clean(name))
-	case strings.EqualFold(first, marksDir):
-		return fmt.Errorf("fileguard: %q is in the guard's own folder", name)
+	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return strings.EqualFold(part, marksDir) }):
+		return fmt.Errorf("fileguard: %q is or leads through %s, which is for marks only", name, marksDir)
 	}
 	return nil
-}
-
-// openFolderOf opens the folder that will be synced when the change is made: after it, a failure would leave it in doubt.
-func openFolderOf(d disk, name string) (file, error) {
-	folder, err := d.OpenFile(filepath.Dir(name), os.O_RDONLY, 0)
-	if err != nil {
-		return nil, fmt.Errorf("fileguard: the folder of %q, nothing was changed: %w", name, err)
-	}
-	return folder, nil
 }
 
 // writer is what fn writes to. It ends with fn, remembers a failure that fn may pass over, and can be shared.

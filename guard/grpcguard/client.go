@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,19 +42,20 @@ import (
 // refused here: use a context without it.
 //
 // gRPC's own retries, also the transparent ones, are off for calls with a token once a message was sent, since a second try's
-// answer hides what became of the first. An interceptor that calls again by itself comes before this one in the chain.
+// answer hides what became of the first. An interceptor that calls again by itself comes before this one in the chain. Those of
+// proxies and service meshes have to be off as well, see the package.
 func UnaryClientInterceptor(o *Options) grpc.UnaryClientInterceptor {
 	opts := o.orDefault()
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption) error {
 		c := newCall(ctx)
 		if !c.carries {
-			return c.translate(invoker(ctx, method, req, reply, cc, callOpts...), true)
+			return c.translate(invoker(ctx, method, req, reply, cc, callOpts...), 1)
 		}
 		out, err := c.prepare()
 		if err == nil {
 			var sent sending
 			err = invoker(out, method, req, reply, cc, append(callOpts[:len(callOpts):len(callOpts)], sent.watch()...)...)
-			err = c.translate(err, !sent.never())
+			err = c.translate(err, sent.messages())
 		}
 		opts.report(ctx, c.resource, c.tok, err)
 		return err
@@ -62,6 +64,9 @@ func UnaryClientInterceptor(o *Options) grpc.UnaryClientInterceptor {
 
 // StreamClientInterceptor does for streams what [UnaryClientInterceptor] does for single calls. The token is sent once, when
 // the stream begins, and the outcome comes with the stream's end: from RecvMsg. One that is left before that has none.
+//
+// One outcome for several messages is ErrUnknown unless it is nil or a refusal of the first: once the client has sent a second,
+// any other end is ErrUnknown, whatever its code, since the server may have written the first.
 func StreamClientInterceptor(o *Options) grpc.StreamClientInterceptor {
 	opts := o.orDefault()
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, callOpts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -78,7 +83,7 @@ func StreamClientInterceptor(o *Options) grpc.StreamClientInterceptor {
 		}
 		cs, err := streamer(out, desc, cc, method, callOpts...)
 		if err != nil {
-			err = c.translate(err, !sent.never())
+			err = c.translate(err, sent.messages())
 			if c.carries {
 				opts.report(ctx, c.resource, c.tok, err)
 			}
@@ -95,16 +100,22 @@ func StreamClientInterceptor(o *Options) grpc.StreamClientInterceptor {
 type clientStream struct {
 	grpc.ClientStream
 	call   *call
+	sent   atomic.Int64 // messages
 	desc   *grpc.StreamDesc
 	report func() // nil: nobody wants to know
 	end    error  // how it ended, before report is called
+}
+
+func (s *clientStream) SendMsg(m any) error {
+	s.sent.Add(1)
+	return s.ClientStream.SendMsg(m)
 }
 
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	ended := err != nil || !s.desc.ServerStreams
 	if err != io.EOF {
-		err = s.call.translate(err, true)
+		err = s.call.translate(err, max(1, s.sent.Load()))
 	}
 	if ended && s.report != nil {
 		if s.end = err; err == io.EOF {
@@ -156,8 +167,8 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// translate turns the end of a call into what it means for a write; sent tells whether it may have been sent.
-func (c *call) translate(err error, sent bool) error {
+// translate turns the end of a call into what it means for a write; sent is how many messages may have been sent.
+func (c *call) translate(err error, sent int64) error {
 	if err == nil {
 		return nil
 	}
@@ -166,14 +177,23 @@ func (c *call) translate(err error, sent bool) error {
 		if means := c.refused(s, info.GetReason(), info.GetMetadata()); means != nil {
 			return &callError{status: s, is: means}
 		}
-	}
-	switch s.Code() {
-	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unavailable, codes.DataLoss:
-		if c.carries && sent {
-			return &callError{status: s, cause: because(c.ctx, err), is: fmt.Errorf("grpcguard: %w: the call may have come to the server, and its end does not tell whether the work was done; look before you go on", guard.ErrUnknown)}
+		if info.GetReason() == fencing.Malformed && s.Code() == codes.InvalidArgument {
+			return err // of the first message
 		}
 	}
+	if c.carries && (sent > 1 || sent == 1 && open(s.Code())) {
+		return &callError{status: s, cause: because(c.ctx, err), is: fmt.Errorf("grpcguard: %w: the call may have come to the server, and its end does not tell whether the work was done; look before you go on", guard.ErrUnknown)}
+	}
 	return err
+}
+
+// open tells whether a code says nothing about what was done, since gRPC itself may have made it up.
+func open(c codes.Code) bool {
+	switch c {
+	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	}
+	return false
 }
 
 // refused is what the server's refusal means for this call, nil if it speaks of another.
@@ -185,7 +205,7 @@ func (c *call) refused(s *status.Status, reason string, info map[string]string) 
 			return &guard.StaleError{Resource: c.resource, Token: c.tok, Highest: highest}
 		}
 	case reason == fencing.Unknown && s.Code() == codes.Unknown:
-		return fmt.Errorf("grpcguard: %w: the server does not know either; look before you go on", guard.ErrUnknown)
+		return fmt.Errorf("grpcguard: %w: the server does not know either; look before you go on: %s", guard.ErrUnknown, s.Message())
 	case reason == fencing.NoToken && s.Code() == codes.InvalidArgument && c.carries:
 		return fmt.Errorf("grpcguard: %w: the server says that it got none, though this client sent one; see what is between them", guard.ErrNoToken)
 	case reason == fencing.NoToken && s.Code() == codes.InvalidArgument:
@@ -203,6 +223,14 @@ type sending struct {
 // watch are the options for a call with a token. Its last one ends gRPC's own retries with the first message.
 func (s *sending) watch() []grpc.CallOption {
 	return []grpc.CallOption{grpc.OnFinish(func(error) { s.reported = true }), grpc.Peer(&s.peer), grpc.MaxRetryRPCBufferSize(0)}
+}
+
+// messages is how many may have been sent of a call with one.
+func (s *sending) messages() int64 {
+	if s.never() {
+		return 0
+	}
+	return 1
 }
 
 // never tells that the call cannot have been sent: gRPC was done with it, and had no connection for it. What stands between

@@ -40,6 +40,12 @@
 //
 // What it does not: a token is no secret and gives no rights, so authenticate as you did before.
 //
+// What repeats calls on the way has to leave writes alone: nginx's grpc_next_upstream, or the retry policies of service
+// meshes. A write that is repeated unseen may be done twice, since the mark lets the same token in twice; or it is done once,
+// a newer holder writes, and the client is told that its own was refused as stale. Where retries cannot be switched off, the
+// handler has to be idempotent, by a number that the client makes for each write and the storage keeps with it, as sqlguard's
+// Once does.
+//
 // A token for another resource than the call writes is an error with the code InvalidArgument.
 //
 // # On the wire
@@ -53,7 +59,7 @@
 //	FAILED_PRECONDITION  STALE_TOKEN      with the metadata resource, token and highest
 //	INVALID_ARGUMENT     NO_TOKEN
 //	INVALID_ARGUMENT     MALFORMED_TOKEN  also for another resource than the call writes
-//	UNKNOWN              OUTCOME_UNKNOWN
+//	UNKNOWN              OUTCOME_UNKNOWN  also for a refusal after the first message of a stream
 package grpcguard
 
 // The keys of the metadata, one of each in a call.

@@ -84,6 +84,10 @@ func UnaryServerInterceptor(o *Options) grpc.UnaryServerInterceptor {
 
 // StreamServerInterceptor does for streams what [UnaryServerInterceptor] does for single calls. A stream has one token, that
 // of its beginning, for all that comes on it.
+//
+// A refusal speaks of one message, and those before it may have been written. So from the second message on, whatever would
+// be a refusal goes to the client as OUTCOME_UNKNOWN, with the reason in its text. A client that has to know sends one write on
+// a stream, or one message with all of them, or has them written in one transaction when the stream's end has come.
 func StreamServerInterceptor(o *Options) grpc.StreamServerInterceptor {
 	opts := o.orDefault()
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -91,11 +95,12 @@ func StreamServerInterceptor(o *Options) grpc.StreamServerInterceptor {
 		if err != nil {
 			return err
 		}
-		err = handler(srv, &serverStream{ss, a})
+		s := &serverStream{ServerStream: ss, a: a}
+		err = handler(srv, s)
 		if a.carries {
 			opts.report(ss.Context(), a.resource, a.tok, err)
 		}
-		return Error(err)
+		return s.refused(Error(err), 1)
 	}
 }
 
@@ -141,18 +146,4 @@ func (a *admission) fits(req any) error {
 		text = fmt.Sprintf("grpcguard: the token is for the resource %.128q, and the request writes %.128q", a.resource, writes)
 	}
 	return refusal(codes.InvalidArgument, fencing.Malformed, text, nil)
-}
-
-type serverStream struct {
-	grpc.ServerStream
-	a *admission
-}
-
-func (s *serverStream) Context() context.Context { return s.a.ctx }
-
-func (s *serverStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return s.a.fits(m)
 }

@@ -34,6 +34,13 @@
 // What it does not: a token is no secret and gives no rights, so authenticate as you did before. And a response with
 // another status is what it always was; what a 502 or 504 of a proxy says of a write is: nothing.
 //
+// What repeats requests on the way has to leave writes alone: of nginx, proxy_next_upstream tries PUT and DELETE again on
+// another server after an error or a timeout, and POST too with non_idempotent, so set "proxy_next_upstream off" where
+// writes pass. A write that is repeated unseen may be done twice, since the mark lets the same token in twice; or it is done
+// once, a newer holder writes, and the client is told that its own was refused as stale. Where retries cannot be switched off,
+// the handler has to be idempotent, by a number that the client makes for each write and the storage keeps with it, as
+// sqlguard's Once does.
+//
 // A token for another resource than the request writes is a response with status 400, and no error: look at the status.
 //
 // # On the wire

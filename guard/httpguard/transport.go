@@ -20,7 +20,8 @@ import (
 //   - a [*guard.StaleError]: the server has seen a higher token for this resource;
 //   - an error that wraps [guard.ErrNoToken]: the token never came to the server, or the context's is none;
 //   - one that wraps [guard.ErrUnknown]: the server does not know what became of the write; or no answer came to a request
-//     that may have been sent; or Base sent it more than once, and the answer speaks of the last time only;
+//     that may have been sent; or Base sent it more than once, and the answer speaks of the last time only; or a redirect
+//     by another status than 307 or 308 led to this request, and it failed: of what was asked first nothing is known;
 //   - any other: it was not sent.
 //
 // It was certainly not sent if the context had ended before, if the arguments were refused here, or if Base had not even a
@@ -41,9 +42,13 @@ import (
 //     or TRACE, if it has an Idempotency-Key header, or if nothing of it was sent. The mark does not mind a token that
 //     comes twice; whether your service minds doing the work twice is what the key is for.
 //   - What sends again by itself belongs around Transport, where it sees its errors, and not into Base.
-//   - Redirects are requests of the same context, so the token follows to whichever host they lead. It is no secret.
+//   - Redirects are requests of the same context, so the token follows to whichever host they lead. It is no secret. What
+//     http.Client itself says of them is not Transport's: after "stopped after 10 redirects", a missing Location or an error
+//     of CheckRedirect, the first request was answered and may have been applied.
+//   - A proxy or load balancer that repeats requests must not do so for writes, see the package. Nothing here can tell.
 type Transport struct {
-	// Base makes the requests; nil: http.DefaultTransport.
+	// Base makes the requests; nil: http.DefaultTransport. Neither it nor a proxy behind it may send a write twice unless the
+	// handler is idempotent: the second answer can be that the token is stale, though the first time the write was applied.
 	Base http.RoundTripper
 
 	// OnOutcome is called once for each request whose context carries a token, with the error that RoundTrip is about to
@@ -70,6 +75,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	resp, err := t.guarded(req, resource, tok)
+	err = followed(req, err)
 	if t.OnOutcome != nil {
 		t.OnOutcome(req.Context(), resource, tok, err)
 	}

@@ -96,8 +96,8 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 // Guard's. It tells a refusal, after which nothing is stored, from an fn that ends the transaction itself.
 var running sync.Map // *pgx.Conn to *atomic.Pointer[error]
 
-// hasEnded tells whether the connection is outside of a transaction. One that is closed is not: nothing more is committed.
+// hasEnded tells whether the connection is outside of a transaction, or was when it was closed.
 func hasEnded(tx pgx.Tx) bool {
 	conn := tx.Conn()
-	return conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I'
+	return conn != nil && conn.PgConn().TxStatus() == 'I'
 }

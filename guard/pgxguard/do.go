@@ -21,7 +21,7 @@ import (
 //     lost before the reply: everything was stored, or nothing. Do never runs again then;
 //   - one that wraps [guard.ErrUnknown], and fn's error if there was one, if fn had ended the transaction itself, against
 //     the rules below: what it did is stored or not. Do does not run again then either. An fn that begins another
-//     transaction by a statement is not found out;
+//     transaction by a statement, as COMMIT AND CHAIN does, or whose own COMMIT gets no answer, is not found out;
 //   - any other: rolled back, nothing was stored.
 //
 // After ErrUnknown, let fn find out: have it store an id of the operation in the same transaction ([Guard.Once] does),

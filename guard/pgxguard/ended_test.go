@@ -31,6 +31,17 @@ func TestTransactionThatFnEndedIsUnknown(t *testing.T) {
 		{"committed by a statement", doExec("COMMIT"), 1},
 		{"rolled back by a statement", doExec("ROLLBACK"), 0},
 		{"prepared", doExec("PREPARE TRANSACTION 'a'"), 0},
+		{"committed before the connection was closed", func(ctx context.Context, tx pgx.Tx) error {
+			return errors.Join(doExec("COMMIT")(ctx, tx), tx.Conn().Close(ctx))
+		}, 1},
+		{"committed before the connection was lost", func(ctx context.Context, tx pgx.Tx) error {
+			err := errors.Join(doExec("COMMIT")(ctx, tx), tx.Conn().PgConn().Conn().Close())
+			_, lost := tx.Exec(ctx, "SELECT")
+			if lost == nil {
+				err = errors.Join(err, errors.New("the connection is still there"))
+			}
+			return err
+		}, 1},
 	} {
 		for _, errFn := range []error{nil, errors.New("boom"), &pgconn.PgError{Code: "40001"}} {
 			for _, cancelled := range []bool{false, true} {
@@ -59,6 +70,22 @@ func TestTransactionThatFnEndedIsUnknown(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A connection that was lost before anything was committed leaves nothing unknown.
+func TestConnectionLostInsideFnIsNotUnknown(t *testing.T) {
+	pool := newPool(t)
+	g := newGuard(t, pool, nil)
+	mustExec(t, pool, "CREATE TABLE doc (n int)")
+	err := g.Do(t.Context(), "x", 5, func(ctx context.Context, tx pgx.Tx) error {
+		return errors.Join(doExec("INSERT INTO doc VALUES (1)")(ctx, tx), tx.Conn().Close(ctx))
+	})
+	if err == nil || errors.Is(err, guard.ErrUnknown) {
+		t.Errorf("Do = %v; want an error that is not ErrUnknown", err)
+	}
+	if n := value[int](t, pool, "SELECT count(*) FROM doc"); n != 0 {
+		t.Errorf("%d rows are stored", n)
 	}
 }
 

@@ -67,8 +67,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
-// a zero or nil Guard return an error.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods
+// of a zero or nil Guard return an error.
 type Guard struct {
 	pool   *pgxpool.Pool
 	table  sqlmark.Table
@@ -129,6 +129,9 @@ func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	}
 	if sqlmark.Forbidden(err) {
 		return fmt.Errorf("pgxguard: %s: a right is missing; %s, and USAGE on their schema: %w", what, g.table.Rights(), err)
+	}
+	if sqlmark.Foreign(err) {
+		return fmt.Errorf("pgxguard: %s: %s: %w", what, g.table.Foreign(), err)
 	}
 	return sqlmark.Because(ctx, fmt.Errorf("pgxguard: %s: %w", what, sqlmark.Explain(err)))
 }

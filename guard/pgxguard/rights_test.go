@@ -57,6 +57,10 @@ func TestWorkerNeedsTheRightsThatAreDocumentedAndNoOthers(t *testing.T) {
 		}
 		mustExec(t, owner, "GRANT "+r+" TO worker")
 	}
+	mustExec(t, owner, "CREATE TABLE app.doc (n int)")
+	if err := g.Protect(t.Context(), "app.doc", "x"); err == nil || strings.Contains(err.Error(), "a worker needs") {
+		t.Errorf("Protect by a worker: %v; want a refusal that does not send for rights that it has", err)
+	}
 }
 
 // work does all that a worker does.

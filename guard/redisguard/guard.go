@@ -10,15 +10,15 @@
 // What it guarantees: once a write with a token has been applied, none with a lower token of the same resource is,
 // whatever pauses, retries or lost messages there are, for as long as Redis keeps the mark.
 //
-// What it does not, first of all: a mark is no more durable than Redis. Redis answers before a replica has what was
-// written, and replicates later. A replica that is promoted before that, by Sentinel, a cluster or a person, does not
-// know the latest mark, and lets a writer in who was refused before; a primary that is cut off and not yet deposed goes on
-// taking writes that will be thrown away. Options.Replicas makes every write wait until so many replicas have it, and
-// says so when they have not. That leaves the failover to a replica that is none of them: a majority, and a promotion
-// that takes the replica that is furthest, is as far as Redis goes. On one server, what is not in its append-only file
-// is lost with a crash: appendfsync always loses nothing, everysec up to two seconds when the machine fails, snapshots
-// everything since the last one. Where a fault is not to happen, guard data in a database with consensus or a single
-// disk, see package sqlguard or etcdguard.
+// What it does not, first of all: a mark is no more durable than Redis. Redis answers before a replica has what was written,
+// and replicates later. A replica that is promoted before that, by Sentinel, a cluster or a person, does not know the latest
+// mark, and lets a writer in who was refused before; a primary that is cut off and not yet deposed goes on taking writes
+// that will be thrown away. Options.Replicas makes every write wait until so many replicas have it, and says so when they
+// have not. That leaves the failover to a replica that is none of them: a majority, and a promotion that takes the replica
+// that is furthest, is as far as Redis goes. On one server, what is not in its append-only file is lost with a crash:
+// appendfsync always loses nothing, everysec up to two seconds when the machine fails, snapshots everything since the last
+// one. Where a fault is not to happen, guard data in a database with consensus or a single disk, see package sqlguard or
+// etcdguard.
 //
 // Nor does it guard what does not pass it: commands of other programs, the deletion of a mark by hand or FLUSHALL. A token
 // is no secret and gives no rights. Marks are never deleted, and have no time to live. Pipelines and transactions
@@ -40,8 +40,9 @@
 // Get, Highest and all writes are answered by servers that take writes, so they fail while a primary refuses them, for
 // example for want of memory or of replicas.
 //
-// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA, GET, SET and DEL on the keys of the
-// prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake and may be refused.
+// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA,
+// GET, SET and DEL on the keys of the prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake
+// and may be refused.
 package redisguard
 
 import (
@@ -104,10 +105,10 @@ var _ guard.Sealer = (*Guard)(nil)
 // [*redis.ClusterClient]. A [*redis.Ring] is refused, since it moves keys to other servers and leaves their marks behind.
 // The caller closes the client. nil Options are the defaults.
 //
-// New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru,
-// allkeys-lfu, allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns
-// when there is no append-only file, and when the client's ContextTimeoutEnabled is off. What is configured later, and servers that are promoted later, it does not see: give
-// all of them the same configuration. ctx governs the asking.
+// New asks the server, in a cluster every primary: it refuses an eviction policy that drops marks (allkeys-lru, allkeys-lfu,
+// allkeys-random), whatever the limit of memory is at the moment, and a server that is a replica; it warns when there is no
+// append-only file, and when the client's ContextTimeoutEnabled is off. What is configured later, and servers that are
+// promoted later, it does not see: give all of them the same configuration. ctx governs the asking.
 func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard, error) {
 	if o == nil {
 		o = &Options{}

@@ -47,16 +47,30 @@ func (g *Guard) try(ctx context.Context, step func(*attempt) error) error {
 	}
 	t := &attempt{d: g.d, tx: tx, conn: conn}
 	running.Store(tx, t)
-	committed := false
+	committed, answered := false, true
 	// For errors and panics alike. What is not committed is not stored, and a connection that cannot roll back is closed
 	// by its driver.
 	defer func() {
 		running.Delete(tx)
-		_ = tx.Rollback()
-		giveBack(ctx, conn, t.undo, committed)
+		end := func() {
+			_ = tx.Rollback()
+			giveBack(ctx, conn, t.undo, committed)
+		}
+		switch {
+		case committed:
+			end()
+		case answered:
+			patiently(ctx, end)
+		default:
+			go end()
+		}
 	}()
 	if err := step(t); err != nil {
-		if ended := tx.Rollback(); g.d.leftTransaction(ended) || errors.Is(ended, sql.ErrTxDone) && t.refusal.Load() == nil && ctx.Err() == nil {
+		var ended error
+		if answered = patiently(ctx, func() { ended = tx.Rollback() }); !answered {
+			return err // no COMMIT was sent, and database/sql sends none after a rollback
+		}
+		if g.d.leftTransaction(ended) || errors.Is(ended, sql.ErrTxDone) && t.refusal.Load() == nil && ctx.Err() == nil {
 			return outOfHand(err)
 		}
 		return err
@@ -68,8 +82,10 @@ func (g *Guard) try(ctx context.Context, step func(*attempt) error) error {
 	if ctx.Err() != nil {
 		return sqlmark.Because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
 	}
-	err = tx.Commit()
+	answered = patiently(ctx, func() { err = tx.Commit() })
 	switch {
+	case !answered:
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %w: COMMIT was not answered, so the transaction is stored or not; look before you go on", guard.ErrUnknown))
 	case err == nil:
 		committed = true
 		return nil
@@ -97,7 +113,7 @@ func (g *Guard) judge(ctx context.Context, t *attempt, errFn error) error {
 	case errFn != nil:
 		return sqlmark.Because(ctx, errFn)
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
-		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: the transaction was lost before COMMIT, nothing was stored: %w", err))
+		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: COMMIT was not sent, since the connection did not answer before; close the rows that fn opens, or else it was lost: %w", err))
 	}
 	return nil
 }
@@ -117,13 +133,13 @@ var running sync.Map // *sql.Tx to *attempt
 func refuse(ctx context.Context, tx *sql.Tx, err error) {
 	t, ok := running.Load(tx)
 	if !ok {
-		_ = tx.Rollback() // a connection that cannot roll back is closed by its driver
+		patiently(ctx, func() { _ = tx.Rollback() }) // a connection that cannot roll back is closed by its driver
 		return
 	}
 	a := t.(*attempt)
 	ended, _ := a.d.ended(ctx, tx, a.conn, err) // where that cannot be told, the connection is gone, and nothing is stored
-	rollback := tx.Rollback()
-	if !ended && !errors.Is(rollback, sql.ErrTxDone) && !a.d.leftTransaction(rollback) {
+	var rollback error
+	if answered := patiently(ctx, func() { rollback = tx.Rollback() }); !ended && (!answered || !errors.Is(rollback, sql.ErrTxDone) && !a.d.leftTransaction(rollback)) {
 		a.refusal.CompareAndSwap(nil, &err)
 	}
 }

@@ -38,7 +38,8 @@ const (
 	SQLite
 
 	// MySQL is MySQL, version 8.0.16 or later, and MariaDB, version 10.3 or later, with InnoDB. Errors must be those of
-	// github.com/go-sql-driver/mysql or carry their number in a field of the same kind.
+	// github.com/go-sql-driver/mysql or carry their number and text in fields of the same kinds. The driver must send
+	// statements without parameters as they are, as that one does: MySQL may refuse to prepare SAVEPOINT (error 1295).
 	//
 	// Statements that define something (CREATE, ALTER, DROP, TRUNCATE) and some others, such as LOCK TABLES, end the
 	// transaction with a COMMIT that nobody sees, and a deadlock (1213) rolls the whole of it back: a later holder gets
@@ -47,7 +48,9 @@ const (
 	// transaction has ended: the error wraps guard.ErrUnknown then. Check does neither: keep such statements out of a
 	// transaction of your own, before Check as well, which tells on MariaDB only, and return the error of a deadlock. A
 	// statement that fails with a lock wait timeout (1205) leaves the transaction open: return its error, or roll back, so
-	// that the rest is not committed without it.
+	// that the rest is not committed without it. Where innodb_rollback_on_timeout is set, it does not, and Do cannot tell it
+	// from a definition that commits and then times out: if fn returns such an error, it is one that wraps guard.ErrUnknown,
+	// and fn is not run again.
 	//
 	// In Do on MariaDB a holder that is paused is cut off by idle_write_transaction_timeout, which Do sets to 5 s unless the
 	// session has one of 1 to 5 s already. It takes that and autocommit back afterwards. Together with the savepoint that is

@@ -33,17 +33,19 @@ import (
 // fn may run several times, each time in a new transaction after the former was rolled back: Do runs again, at most
 // Options.MaxRetries times, when the database reports a conflict (PostgreSQL's 40001 and 40P01, MySQL's 1213, 1205 and
 // 1020, SQLite's SQLITE_BUSY, also inside an error that fn returns). So fn must have no other effect than that through tx.
-// It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), returns when a statement has
-// failed, does not end the transaction, neither by tx nor by a statement, and does not keep tx. When fn panics, the
-// transaction is rolled back, and the panic goes on.
+// It uses tx and not the pool (on SQLite the pool would wait for fn's own transaction), closes the rows that it opens, since
+// most drivers can send nothing before that, returns when a statement has failed, does not end the transaction, neither by tx
+// nor by a statement, and does not keep tx. When fn panics, the transaction is rolled back, and the panic goes on.
 //
 // A transaction that ends under fn's hands, by a COMMIT of its own or by an error that it goes on after, is guarded no
 // more. On MySQL and MariaDB, what fn sends afterwards is rolled back; elsewhere it is stored at once. Do finds out when fn
-// returns, unless ctx has ended by then, fn has begun another transaction by a statement (on MySQL and MariaDB it finds that
-// out, too), or fn returns a conflict on MySQL and MariaDB after a statement of its own had committed.
+// returns, unless ctx has ended or the connection is lost by then, fn has begun another transaction by a statement, as COMMIT
+// AND CHAIN does (on MySQL and MariaDB it finds that out, too), or fn returns a deadlock (1213) or a changed record (1020) on
+// MySQL and MariaDB after a statement of its own had committed. Then it says nothing of what fn has committed itself.
 //
 // ctx governs everything, the waiting for the row included; fn gets it. It ends the transaction when it ends before
-// COMMIT is sent. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
+// COMMIT is sent. If the network is silent then, Do returns 2 s later at most, and its connection is of no use until the
+// network or TCP says that it is broken. On PostgreSQL Do also sets idle_in_transaction_session_timeout to 5 s for its transaction, on MariaDB
 // idle_write_transaction_timeout, unless the session has a stricter limit: a holder that is paused inside fn, or that does
 // something else for so long between two statements, loses the transaction, and the next holder gets through. MySQL and
 // SQLite have no such limit, see [MySQL] and [SQLite].

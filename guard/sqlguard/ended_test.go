@@ -143,9 +143,22 @@ func TestBrokenConnectionsOfThePoolAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &brokenConnector{Connector: stdlib.GetConnector(*cfg), broken: 3}
+	c := &brokenConnector{Connector: stdlib.GetConnector(*cfg)}
 	db := sql.OpenDB(c)
 	defer db.Close()
+	db.SetMaxIdleConns(30)
+	var idle []*sql.Conn
+	for range 15 {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
+	}
+	for _, conn := range idle {
+		_ = conn.Close()
+	}
+	c.broken = len(idle)                                                                  // the server was started anew
 	newGuard(t, openDB(t, "pgx", stdlib.RegisterConnConfig(cfg)), sqlguard.Postgres, nil) // its table, over good ones
 	g, err := sqlguard.New(db, sqlguard.Postgres, nil)
 	if err != nil {
@@ -154,9 +167,15 @@ func TestBrokenConnectionsOfThePoolAreReplaced(t *testing.T) {
 	if err := g.Seal(t.Context(), "x", 5); err != nil || c.broken != 0 {
 		t.Errorf("Seal = %v, %d broken connections left", err, c.broken)
 	}
+	if n := db.Stats().OpenConnections; n != 1 {
+		t.Errorf("%d connections are open; want the new one", n)
+	}
 	c.broken = 1000
 	if err := g.Seal(t.Context(), "x", 5); !errors.Is(err, driver.ErrBadConn) || errors.Is(err, guard.ErrUnknown) {
 		t.Errorf("without a single good one: %v", err)
+	}
+	if n := 1000 - c.broken; n > 10 {
+		t.Errorf("%d tries without a single good connection", n)
 	}
 	if n := db.Stats().InUse; n != 0 {
 		t.Errorf("%d connections were not given back", n)

@@ -29,8 +29,8 @@
 //	GRANT SELECT, INSERT ON fencedlock_marks_once TO worker; -- for Once, and for Migrate, which looks for both tables
 //	GRANT DELETE ON fencedlock_marks_once TO worker;         -- for PruneOnce, and for nothing else
 //
-// Highest and Marks need SELECT on fencedlock_marks. MariaDB needs the same rights, but no USAGE. What Protect
-// needs is said there.
+// Highest and Marks need SELECT on fencedlock_marks. MariaDB needs the same rights, but no USAGE. What Protect needs is said
+// there.
 //
 // Tested on PostgreSQL 15 with pgx, on MariaDB 10.11 with go-sql-driver/mysql, and on SQLite with modernc.org/sqlite.
 // MySQL itself is not tested: its statements are those that MariaDB is tested with. Needs PostgreSQL 13, MariaDB 10.3,
@@ -69,8 +69,8 @@ type Options struct {
 	OnOutcome func(ctx context.Context, resource string, tok guard.Token, err error)
 }
 
-// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods of
-// a zero or nil Guard return an error.
+// Guard guards the data of one database by one table of marks. It is safe for concurrent use. [New] makes one; the methods
+// of a zero or nil Guard return an error.
 type Guard struct {
 	db   *sql.DB
 	d    dialect
@@ -131,6 +131,9 @@ func (g *Guard) explain(ctx context.Context, what string, err error) error {
 	}
 	if g.made() == nil && g.d.forbidden(err) {
 		return fmt.Errorf("sqlguard: %s: a right is missing; %s, on PostgreSQL also USAGE on their schema: %w", what, g.d.table().Rights(), err)
+	}
+	if g.made() == nil && sqlmark.Foreign(err) {
+		return fmt.Errorf("sqlguard: %s: %s: %w", what, g.d.table().Foreign(), err)
 	}
 	return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %s: %w", what, err))
 }

@@ -79,3 +79,27 @@ func TestMigrateNeedsNoRightsWhenTheTableIsThere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A table without a column that checks need is found out by Migrate, and not by the first write of each worker.
+func TestMigrateTellsThatAColumnIsMissing(t *testing.T) {
+	db := openPostgres(t)
+	g := newGuard(t, db, sqlguard.Postgres, nil)
+	mustExec(t, db, "ALTER TABLE fencedlock_marks DROP COLUMN txid")
+	if err := g.Seal(t.Context(), "x", 5); err == nil || !strings.Contains(err.Error(), "lacks a column") {
+		t.Errorf("Seal = %v; want an error about the column", err)
+	}
+	err := g.Migrate(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "lacks a column") {
+		t.Fatalf("Migrate = %v; want an error about the column", err)
+	}
+	// It helps to do as it says.
+	_, stmt, _ := strings.Cut(err.Error(), "run ")
+	stmt, _, _ = strings.Cut(stmt, ",")
+	mustExec(t, db, stmt)
+	if err := g.Migrate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := g.Seal(t.Context(), "x", 5); err != nil {
+		t.Error(err)
+	}
+}

@@ -103,9 +103,10 @@ func confine(ctx context.Context, tx *sql.Tx, autocommit, idle int64) (undo stri
 // savepoint is set after the check in Do. It is gone when its transaction is.
 const savepoint = "fencedlock"
 
-// ended costs a round trip. An error of a conflict has ended the transaction in most cases, and been found out by that.
+// ended costs a round trip. A deadlock and a changed record roll the whole transaction back, so its end proves nothing. A lock
+// wait timeout leaves it open, unless innodb_rollback_on_timeout is set or the statement is one that commits first.
 func (m mysql) ended(ctx context.Context, tx *sql.Tx, _ *sql.Conn, failed error) (bool, error) {
-	if m.retryable(failed) {
+	if code := mysqlCode(failed); code == mysqlDeadlock || code == mysqlRecordChanged {
 		return false, nil
 	}
 	_, err := tx.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)

@@ -15,17 +15,18 @@ const (
 )
 
 // mysqlCode returns the server's number for an error, 0 if there is none. Drivers have it in a field and not in a method:
-// Number in go-sql-driver/mysql's MySQLError, Code in go-mysql-org's MyError. Looking for the field by its name spares
-// every user of this package the driver, and is more exact than the text.
+// Number in go-sql-driver/mysql's MySQLError, Code in go-mysql-org's MyError, both beside a Message. Looking for the fields by
+// their names spares every user of this package the driver, and is more exact than the text. Errors of fn's own are looked at,
+// too: one that only has a code is none of these.
 func mysqlCode(err error) uint16 {
 	for err != nil {
 		v := reflect.ValueOf(err)
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v.Kind() == reflect.Struct {
+		if field(v, "Message", reflect.String).IsValid() {
 			for _, name := range []string{"Number", "Code"} {
-				if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.Uint16 {
+				if f := field(v, name, reflect.Uint16); f.IsValid() {
 					return uint16(f.Uint())
 				}
 			}
@@ -45,4 +46,20 @@ func mysqlCode(err error) uint16 {
 		}
 	}
 	return 0
+}
+
+// field returns the field of v if v is a struct that has one of that name and kind, not behind a nil pointer.
+func field(v reflect.Value, name string, kind reflect.Kind) reflect.Value {
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	t, ok := v.Type().FieldByName(name)
+	if !ok || t.Type.Kind() != kind {
+		return reflect.Value{}
+	}
+	f, err := v.FieldByIndexErr(t.Index)
+	if err != nil {
+		return reflect.Value{}
+	}
+	return f
 }

@@ -16,6 +16,19 @@ type otherDriversError struct {
 
 func (otherDriversError) Error() string { return "other" }
 
+// embedding has the driver's error as a part of its own, which may be missing.
+type embedding struct {
+	*driver.MySQLError
+	Text string
+}
+
+func (embedding) Error() string { return "embedding" }
+
+// fnsError is an error of somebody's fn, whose code has nothing to do with the database.
+type fnsError struct{ Code uint16 }
+
+func (fnsError) Error() string { return "the invoice has error 1205" }
+
 func TestNumberOfMySQLIsFoundInWrappedErrors(t *testing.T) {
 	deadlock := &driver.MySQLError{Number: 1213, Message: "Deadlock found"}
 	for _, c := range []struct {
@@ -28,6 +41,10 @@ func TestNumberOfMySQLIsFoundInWrappedErrors(t *testing.T) {
 		{fmt.Errorf("%w and %w", errors.New("boom"), deadlock), 1213},
 		{otherDriversError{Code: 1205}, 1205},
 		{&otherDriversError{Code: 1205}, 1205},
+		{embedding{MySQLError: deadlock}, 1213},
+		{embedding{}, 0},
+		{&embedding{}, 0},
+		{fnsError{1205}, 0},
 		{nil, 0},
 		{errors.New("Error 1213 (40001): Deadlock found"), 0},
 		{(*driver.MySQLError)(nil), 0},
@@ -46,5 +63,24 @@ func TestNumberOfMySQLIsFoundInWrappedErrors(t *testing.T) {
 		if m.retryable(err) != want.again || m.rolledBack(err) != want.rolledBack {
 			t.Errorf("%d: retryable %v, rolledBack %v", code, m.retryable(err), m.rolledBack(err))
 		}
+	}
+}
+
+type fnsCode int
+
+func (fnsCode) Error() string { return "the invoice has five errors" }
+
+func (c fnsCode) Code() int { return int(c) }
+
+// An error that has nothing to do with the database must not make Do run fn again, whatever number it has.
+func TestCodesOfOtherErrorsAreNotTakenForSQLites(t *testing.T) {
+	s := sqlite{}
+	for _, code := range []int{5, 261, 262, 517} {
+		if err := fmt.Errorf("wrapped: %w", fnsCode(code)); s.retryable(err) || s.rolledBack(err) {
+			t.Errorf("%d of fn's own is taken for a conflict", code)
+		}
+	}
+	if !s.retryable(errors.Join(fnsCode(1), errors.New("database is locked"))) {
+		t.Error("a conflict behind an error with another code is not found")
 	}
 }

@@ -23,8 +23,11 @@ import (
 // was rolled back does not count. Partitions and tables that inherit are protected with their parent. A partition that is
 // attached later is, too, but for TRUNCATE on the partition alone: call Protect again after attaching one. So is a table
 // that inherits later, once Protect was called again. A partition that was created later and is detached loses its triggers.
+// A protected table that has a parent itself, or is a partition, is not written through that either. One that gets a parent
+// later, by ATTACH PARTITION or INHERIT, is unguarded against statements that name the parent until Protect is called again.
 //
-// A statement costs one look at the mark's row; on a partitioned table, and in replication, each row costs one. Restoring
+// A statement costs one look at the mark's row; on a partitioned table, on one that has a parent outside of what is
+// protected, and in replication, each row costs one. Restoring
 // data is refused like everything else: call Unprotect there. So is what a logical replication subscription writes: its
 // worker stops with the error and tries again, until Unprotect.
 //

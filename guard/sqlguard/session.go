@@ -8,16 +8,39 @@ import (
 	"time"
 )
 
-// undoLimit bounds the statements that take a setting back. A connection that is not that fast is closed instead.
+// undoLimit bounds the statements that take a setting back, and how long an answer is waited for once the context has ended.
+// A connection that is not that fast is closed instead.
 const undoLimit = 2 * time.Second
 
-// staleConnections bounds how many connections of the pool may turn out to be broken when a transaction begins.
-const staleConnections = 10
+// patiently runs f, which ends a transaction, and waits for it, but no longer than undoLimit after ctx has ended. It tells
+// whether f has returned; if not, f goes on and ends with the connection. Drivers such as go-sql-driver/mysql look at no
+// context while they wait for the answer to COMMIT or ROLLBACK, and database/sql keeps the connection locked meanwhile.
+func patiently(ctx context.Context, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(undoLimit)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
 
 // begin also returns the connection: what the transaction has done to its session, and what it says of itself, is there.
 func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 	opts := &sql.TxOptions{Isolation: g.opts.Isolation}
-	for n := 0; ; n++ {
+	tries := 0 // when all connections that the pool had then were broken, so are the new ones
+	for n := 1; ; n++ {
 		conn, err := g.db.Conn(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -26,9 +49,12 @@ func (g *Guard) begin(ctx context.Context) (*sql.Tx, *sql.Conn, error) {
 		if err == nil {
 			return tx, conn, nil
 		}
+		if tries == 0 {
+			tries = g.db.Stats().OpenConnections + 2
+		}
 		_ = conn.Close()
 		// A pool begins on another connection then; nothing has been done on this one.
-		if !errors.Is(err, driver.ErrBadConn) || n == staleConnections || ctx.Err() != nil {
+		if !errors.Is(err, driver.ErrBadConn) || n >= tries || ctx.Err() != nil {
 			return nil, nil, err
 		}
 	}

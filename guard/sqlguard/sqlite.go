@@ -98,9 +98,12 @@ func (s sqlite) retryable(err error) bool {
 	if err == nil {
 		return false
 	}
-	var e interface{ Code() int }
-	if errors.As(err, &e) {
-		return e.Code()&0xff == sqliteBusy || e.Code() == sqliteLockedSharedCache
+	var e interface {
+		error
+		Code() int
+	}
+	if errors.As(err, &e) && strings.Contains(e.Error(), "is locked") && (e.Code()&0xff == sqliteBusy || e.Code() == sqliteLockedSharedCache) {
+		return true
 	}
 	return strings.Contains(err.Error(), "database is locked")
 }

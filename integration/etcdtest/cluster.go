@@ -203,6 +203,9 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
+// token tells this cluster's members from those of another.
+func (c *Cluster) token() string { return filepath.Base(c.dir) }
+
 // Endpoints are the client URLs of all members, of stopped ones too.
 func (c *Cluster) Endpoints() []string {
 	var eps []string

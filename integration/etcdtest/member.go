@@ -98,7 +98,7 @@ func (m *Member) config() *embed.Config {
 	cfg.Name = m.name
 	cfg.Dir = m.dir
 	cfg.InitialCluster = m.initial
-	cfg.InitialClusterToken = filepath.Base(m.cluster.dir)
+	cfg.InitialClusterToken = m.cluster.token()
 	cfg.ListenPeerUrls = []url.URL{m.peer}
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: m.peer.Scheme, Host: m.proxy.Addr()}}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{m.client}, []url.URL{m.client}

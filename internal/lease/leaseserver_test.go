@@ -240,16 +240,17 @@ var unavailable = status.Error(codes.Unavailable, "the connection is broken")
 // pausable is a clock that can be ahead of the bubble's timers, as after the sleep of a machine.
 type pausable struct {
 	start time.Time
+	rate  float64 // its speed against that of the bubble
 	mu    sync.Mutex
 	ahead time.Duration // guarded by mu
 }
 
-func newPausable() *pausable { return &pausable{start: time.Now()} }
+func newPausable() *pausable { return &pausable{start: time.Now(), rate: 1} }
 
 func (p *pausable) now() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.start) + p.ahead
+	return time.Duration(float64(time.Since(p.start))*p.rate) + p.ahead
 }
 
 func (p *pausable) jump(d time.Duration) {

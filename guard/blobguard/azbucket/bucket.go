@@ -44,8 +44,8 @@ type Bucket struct {
 
 var _ blobguard.StampBucket = (*Bucket)(nil)
 
-// New returns the container of that client as a bucket. It does no I/O. The client's own retries are used for reads,
-// deletions and lists, and are switched off for Put and PutStamped.
+// New returns the container of that client as a bucket. It does no I/O. The client's own retries are used for reads
+// and lists, and are switched off for Put, PutStamped and Delete.
 //
 // A nil client is the error of each call.
 func New(client *container.Client) *Bucket { return &Bucket{client: client} }
@@ -94,9 +94,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, metada
 	if err != nil {
 		return "", b.errorf("Put Blob", key, fmt.Errorf("%w: %w", blobguard.ErrRefused, err))
 	}
-	// The answer to a second request says nothing about the first.
-	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
-	out, err := b.client.NewBlockBlobClient(key).Upload(ctx, whole, &blockblob.UploadOptions{
+	out, err := b.client.NewBlockBlobClient(key).Upload(once(ctx), whole, &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only},
 		Metadata:         metadata,
 	})
@@ -109,6 +107,11 @@ func (b *Bucket) put(ctx context.Context, key string, body io.ReadSeeker, metada
 		return "", b.errorf("Put Blob", key, err)
 	}
 	return v, nil
+}
+
+// once switches the SDK's retries off: the answer to a second request says nothing about the first, which can come late.
+func once(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
 }
 
 // condition is the precondition for a version.
@@ -139,11 +142,15 @@ func version(tag *azcore.ETag) (blobguard.Version, error) {
 // Delete implements [blobguard.Bucket]. A blob with snapshots is left alone, with Azure's error. With versioning or soft
 // delete Azure keeps what was deleted, out of sight.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if err := b.usable(); err != nil {
-		return err
+	err := b.usable()
+	if err == nil {
+		err = ctx.Err()
 	}
-	if _, err := b.client.NewBlobClient(key).Delete(ctx, nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
-		return b.errorf("Delete Blob", key, brief(err))
+	if err != nil {
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	}
+	if _, err := b.client.NewBlobClient(key).Delete(once(ctx), nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
+		return b.errorf("Delete Blob", key, classify(brief(err), true, nil))
 	}
 	return nil
 }

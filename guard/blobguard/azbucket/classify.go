@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 )
 
-// classify tells what an error of Put Blob says about the write: that the condition did not hold, that nothing was written,
+// classify tells what an error of Put Blob, or of Delete Blob, says about the write: that the condition did not hold, that nothing was written,
 // or, for what is left as it is, nothing. The codes are those of
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes.
 func classify(err error, complete bool, failed error) error {

@@ -21,8 +21,8 @@ func checkBody(ctx context.Context, b blobguard.Bucket) error {
 		f.add("Put: %w", err)
 	}
 	f.holds(ctx, b, "body", "0123456789", v)
-	if _, err := b.Put(ctx, "body", &broken{strings.NewReader(strings.Repeat("x", 1<<20))}, v); err == nil {
-		f.add("Put of a body that fails half-way: nil; want an error")
+	if _, err := b.Put(ctx, "body", &broken{strings.NewReader(strings.Repeat("x", 1<<20))}, v); !errors.Is(err, blobguard.ErrRefused) {
+		f.add("Put of a body that fails half-way: %v; want ErrRefused", err)
 	}
 	f.holds(ctx, b, "body", "0123456789", v)
 	return f.err()
@@ -64,7 +64,11 @@ func checkCancelled(ctx context.Context, b blobguard.Bucket) error {
 	want("Get", err)
 	_, err = b.Put(ended, "cancelled", strings.NewReader("two"), v)
 	want("Put", err)
-	want("Delete", b.Delete(ended, "cancelled"))
+	err = b.Delete(ended, "cancelled")
+	want("Delete", err)
+	if !errors.Is(err, blobguard.ErrRefused) {
+		f.add("Delete with an ended context: %v; want ErrRefused, as nothing is removed", err)
+	}
 	for _, err = range b.List(ended, "") {
 		if err != nil {
 			break

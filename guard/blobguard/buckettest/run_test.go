@@ -28,7 +28,15 @@ type bad struct {
 	*membucket.Bucket
 	get    func(b *membucket.Bucket, ctx context.Context, key string, offset, length int64) (blobguard.Object, error)
 	put    func(b *membucket.Bucket, ctx context.Context, key string, body io.ReadSeeker, stamp string, expect blobguard.Version) (blobguard.Version, error)
+	del    func(b *membucket.Bucket, ctx context.Context, key string) error
 	unique bool // claims it
+}
+
+func (b bad) Delete(ctx context.Context, key string) error {
+	if b.del == nil {
+		return b.Bucket.Delete(ctx, key)
+	}
+	return b.del(b.Bucket, ctx, key)
 }
 
 func (b bad) UniqueVersions() bool { return b.unique || b.Bucket.UniqueVersions() }
@@ -109,6 +117,16 @@ func TestBadBucketsAreFound(t *testing.T) {
 		}}, "Stamp"},
 		"goes on when the context has ended": {bad{Bucket: membucket.New(true), put: func(b *membucket.Bucket, ctx context.Context, key string, body io.ReadSeeker, stamp string, expect blobguard.Version) (blobguard.Version, error) {
 			return b.PutStamped(context.WithoutCancel(ctx), key, body, stamp, expect)
+		}}, "Cancelled"},
+		"leaves open whether a body that fails was written": {bad{Bucket: membucket.New(true), put: func(b *membucket.Bucket, ctx context.Context, key string, body io.ReadSeeker, stamp string, expect blobguard.Version) (blobguard.Version, error) {
+			v, err := b.PutStamped(ctx, key, body, stamp, expect)
+			if errors.Is(err, blobguard.ErrRefused) {
+				err = errBroken
+			}
+			return v, err
+		}}, "Body"},
+		"leaves open whether it will remove after the context has ended": {bad{Bucket: membucket.New(true), del: func(b *membucket.Bucket, ctx context.Context, key string) error {
+			return errors.Join(ctx.Err(), b.Delete(context.WithoutCancel(ctx), "another"))
 		}}, "Cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func checkStamp(ctx context.Context, b blobguard.Bucket) error {
 		}
 		f.holds(ctx, b, "stamp", content, v)
 	}
-	long := strings.Repeat(" ~", 127) + "x!" // 256 bytes, with blanks that a header would lose at its ends only
+	long := strings.Repeat(" ~", 255) + "x!" // 512 bytes, with blanks that a header would lose at its ends only
 	long = "." + long[1:]
 	v1 := stamped("same", "one", "")
 	has("one", "same", v1)

@@ -45,8 +45,8 @@ type Bucket struct {
 
 var _ blobguard.StampBucket = (*Bucket)(nil)
 
-// New returns the bucket of that name. It does no I/O. The client's own retries are used for reads, deletions and lists,
-// and are switched off for Put and PutStamped. As the library has it, those go on until the context ends: give it a deadline.
+// New returns the bucket of that name. It does no I/O. The client's own retries are used for reads and lists, and are
+// switched off for Put, PutStamped and Delete. As the library has it, those go on until the context ends: give it a deadline.
 //
 // A nil client and an empty name are the error of each call.
 func New(client *storage.Client, bucket string) *Bucket { return &Bucket{client: client, name: bucket} }
@@ -170,12 +170,20 @@ func checksum(ctx context.Context, body io.ReadSeeker) (sum uint32, size int64, 
 
 // Delete implements [blobguard.Bucket]. A bucket with versioning or soft delete keeps what was deleted, out of sight.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if err := b.usable(); err != nil {
-		return err
+	err := b.usable()
+	if err == nil {
+		err = ctx.Err()
 	}
-	err := b.client.Bucket(b.name).Object(key).Delete(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	}
+	err = b.client.Bucket(b.name).Object(key).Retryer(storage.WithPolicy(storage.RetryNever)).Delete(ctx)
 	if errors.Is(err, storage.ErrObjectNotExist) {
-		err = b.exists(ctx, key)
+		if err = b.exists(ctx, key); err != nil {
+			err = fmt.Errorf("%w: %w", blobguard.ErrRefused, err) // the deletion has found nothing
+		}
+	} else {
+		err = classify(err)
 	}
 	if err != nil {
 		return b.errorf("deletion of", key, err)

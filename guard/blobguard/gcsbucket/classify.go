@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 )
 
-// classify tells what an error of an upload says about the write: that the condition did not hold, that nothing was
+// classify tells what an error of an upload, or of a deletion, says about the write: that the condition did not hold, that nothing was
 // written, or, for what is left as it is, nothing.
 func classify(err error) error {
 	switch s := status(err); {

@@ -48,8 +48,8 @@ type Bucket struct {
 
 var _ blobguard.Bucket = (*Bucket)(nil)
 
-// New returns the bucket of that name. It does no I/O. The client's own retries are used for reads, deletions and lists,
-// and are switched off for Put. Whether checksums are sent and checked is the client's choice, see
+// New returns the bucket of that name. It does no I/O. The client's own retries are used for reads and lists, and are switched
+// off for Put and Delete. Whether checksums are sent and checked is the client's choice, see
 // RequestChecksumCalculation and ResponseChecksumValidation of s3.Options. Over plain HTTP the SDK reads each body twice,
 // first to sign it; over HTTPS once.
 //
@@ -59,7 +59,7 @@ func New(client *s3.Client, bucket string) *Bucket { return &Bucket{client: clie
 // UniqueVersions implements [blobguard.Bucket]: false.
 func (b *Bucket) UniqueVersions() bool { return false }
 
-// once switches the SDK's retries off: the answer to a second request says nothing about the first.
+// once switches the SDK's retries off: the answer to a second request says nothing about the first, which can come late.
 func once(o *s3.Options) { o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 0 }
 
 func (b *Bucket) usable() error {
@@ -177,8 +177,11 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 	} else {
 		in.IfMatch = aws.String(`"` + string(expect) + `"`)
 	}
-	out, err := b.client.PutObject(ctx, in, once)
-	whole, failed := tracked.end()
+	out, err := b.client.PutObject(ctx, in, once, tracked.watch)
+	begun, whole, failed := tracked.end()
+	if err != nil && !begun {
+		return "", b.errorf("PutObject", key, fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err))
+	}
 	if err != nil {
 		return "", b.errorf("PutObject", key, classify(brief(err), expect, whole, failed))
 	}
@@ -191,11 +194,15 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, expect
 
 // Delete implements [blobguard.Bucket]. In a bucket with versioning it adds a delete marker.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if err := b.usable(); err != nil {
-		return err
+	err := b.usable()
+	if err == nil {
+		err = ctx.Err()
 	}
-	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}); err != nil && code(err) != "NoSuchKey" {
-		return b.errorf("DeleteObject", key, brief(err))
+	if err != nil {
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
+	}
+	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}, once); err != nil && code(err) != "NoSuchKey" {
+		return b.errorf("DeleteObject", key, classify(brief(err), "", true, nil))
 	}
 	return nil
 }

@@ -38,6 +38,24 @@ func TestPutIsOneRequestWhateverTheAnswer(t *testing.T) {
 		if n := len(proxy.Requests()); n != 1 {
 			t.Errorf("fault %d: Put sent %d requests", fault, n)
 		}
+		// Nor for a deletion: the first request would remove what is written after the answer to the second.
+		if err := b.Delete(t.Context(), "once"); err == nil || errors.Is(err, blobguard.ErrRefused) {
+			t.Errorf("fault %d: Delete = %v; want an error that leaves the outcome open", fault, err)
+		}
+		if n := len(proxy.Requests()); n != 1 {
+			t.Errorf("fault %d: Delete sent %d requests", fault, n)
+		}
+	}
+}
+
+func TestAnswersToDelete(t *testing.T) {
+	for status, refused := range map[int]bool{403: true, 404: true, 301: true, 400: true, 500: false, 503: false, 408: false, 429: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+		err := s3bucket.New(s3test.NewClient(t, strings.TrimPrefix(server.URL, "http://")), "b").Delete(t.Context(), "k")
+		server.Close()
+		if err == nil || errors.Is(err, blobguard.ErrRefused) != refused {
+			t.Errorf("%d: Delete = %v; ErrRefused is to be %v", status, err, refused)
+		}
 	}
 }
 
@@ -104,14 +122,33 @@ func TestPutWithoutAServerIsRefused(t *testing.T) {
 		if _, err := b.Get(t.Context(), "k", 0, -1); err == nil || errors.Is(err, blobguard.ErrNotExist) {
 			t.Errorf("Get = %v; want an error", err)
 		}
-		if err := b.Delete(t.Context(), "k"); err == nil {
-			t.Error("Delete = nil")
+		if err := b.Delete(t.Context(), "k"); !errors.Is(err, blobguard.ErrRefused) {
+			t.Errorf("Delete = %v; want ErrRefused", err)
 		}
 		for _, err := range b.List(t.Context(), "") {
 			if err == nil {
 				t.Error("List = nil")
 			}
 		}
+	}
+}
+
+// A client that finds no credentials sends nothing, and that is certain, although the body was read to sign it.
+func TestPutThatCannotBeSignedIsRefused(t *testing.T) {
+	s := s3test.Shared(t)
+	name := s.Bucket(t)
+	proxy := s3test.NewProxy(t, s.Address())
+	none := errors.New("no credentials")
+	b := s3bucket.New(s3test.NewClient(t, proxy.Address(), func(o *s3.Options) {
+		o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, none })
+	}), name)
+	for _, content := range []string{"", "content"} {
+		if _, err := b.Put(t.Context(), "k", strings.NewReader(content), ""); !errors.Is(err, blobguard.ErrRefused) || !errors.Is(err, none) || errors.Is(err, blobguard.ErrConflict) {
+			t.Errorf("Put = %v; want ErrRefused, and the cause", err)
+		}
+	}
+	if n := len(proxy.Requests()); n != 0 {
+		t.Errorf("Put sent %d requests", n)
 	}
 }
 

@@ -1,9 +1,13 @@
 package s3bucket
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // sent looks at how far a body was read. A server that refuses a large write early hangs up, and its answer gets lost
@@ -16,9 +20,9 @@ type sent struct {
 	r      io.ReadSeeker // nil: the call has ended
 	pos    int64
 	failed error // of the body itself
-	// How far the last pass went: the SDK may read the body once to sign it, and once more to send it. A seek alone is no
-	// pass, so that one after the sending does not make a whole request look like half of one.
-	reached int64
+	// The SDK may read the body once to sign it. What it reads after that goes out, however often a client below it reads.
+	sending bool
+	whole   bool // a pass of the sending got to the end
 }
 
 var errEnded = errors.New("s3bucket: the call has ended")
@@ -34,10 +38,9 @@ func (s *sent) Read(p []byte) (int, error) {
 	}
 	n, err := s.r.Read(p[:min(int64(len(p)), s.size-s.pos)])
 	s.pos += int64(n)
-	s.reached = s.pos
 	switch {
 	case s.pos >= s.size:
-		err = nil
+		s.whole, err = s.sending, nil // and stays so: a later pass that breaks off says nothing about this one
 	case err == io.EOF:
 		err = io.ErrUnexpectedEOF
 	}
@@ -62,11 +65,29 @@ func (s *sent) Seek(offset int64, whence int) (int64, error) {
 	return pos, nil
 }
 
-// end lets go of the body. It tells whether the last pass got to the end, so that all may have been sent; and whether the
-// body failed.
-func (s *sent) end() (whole bool, failed error) {
+// watch tells s when the request is signed and the HTTP client takes over.
+func (s *sent) watch(o *s3.Options) {
+	begins := middleware.DeserializeMiddlewareFunc("fencedlock: sending begins", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+		middleware.DeserializeOutput, middleware.Metadata, error) {
+		s.begin()
+		return next.HandleDeserialize(ctx, in)
+	})
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(begins, middleware.After)
+	})
+}
+
+func (s *sent) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sending, s.whole = true, s.whole || s.size == 0
+}
+
+// end lets go of the body. It tells whether a request was sent at all; whether one got to its end, so that it may have been
+// applied; and whether the body failed.
+func (s *sent) end() (begun, whole bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.r = nil
-	return s.reached >= s.size, s.failed
+	return s.sending, s.whole, s.failed
 }

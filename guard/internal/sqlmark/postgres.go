@@ -11,7 +11,8 @@ import (
 type Postgres struct {
 	// Schema are the statements that create the tables, to be run in one transaction under Lock.
 	Schema []string
-	// Version reads the version; no row is a table without one. It fails if one of the tables is missing.
+	// Version reads the version; no row is a table without one. It fails if one of the tables is missing, or a column that a
+	// check needs.
 	Version string
 
 	// Raise raises the mark of resource $1 to token $2. It affects one row if the token is accepted. None means that the mark is higher, and is to be
@@ -81,7 +82,7 @@ RETURNING (CASE WHEN m.token <> $2 THEN '%s' WHEN m.xmin <> pg_current_xact_id()
 			// The row of the empty name, which no resource can have, holds the version. It comes last: where it is, all is.
 			fmt.Sprintf(`INSERT INTO %s (resource, token, checks) VALUES ('', %d, 0) ON CONFLICT (resource) DO NOTHING`, string(t), Version),
 		},
-		Version:      t.Version(),
+		Version:      t.Version() + ` AND txid IS NULL`, // no check writes to the version's row
 		Raise:        raise(""),
 		RaiseLimited: raise(limit),
 		Mark:         fmt.Sprintf(`SELECT token FROM %s WHERE resource = $1`, string(t)),
@@ -160,4 +161,13 @@ func RolledBack(err error) bool {
 func MissingTable(err error) bool {
 	s := SQLState(err)
 	return s == "42P01" || s == "3F000"
+}
+
+// Foreign tells whether a statement failed because a table has other columns: undefined_column.
+func Foreign(err error) bool { return SQLState(err) == "42703" }
+
+// Foreign says what to do about such a table.
+func (t Table) Foreign() string {
+	return fmt.Sprintf("table %[1]s lacks a column; if it is a table of marks that was made before they had all of theirs, run ALTER TABLE %[1]s ADD COLUMN IF NOT EXISTS txid xid8, "+
+		"and if it is none, choose another name", string(t))
 }

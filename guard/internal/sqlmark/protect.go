@@ -8,8 +8,9 @@ import "strings"
 //   - one for TRUNCATE, on the same;
 //   - one for each row, on a partitioned table: PostgreSQL clones it to the partitions, also to those that are attached
 //     later, so it sees what is written straight to one of them;
-//   - one for each row, on any other table, in replication alone: the worker of a subscription fires no triggers of
-//     statements.
+//   - one for each row, on any other table, in replication alone, since the worker of a subscription fires no triggers of
+//     statements; always, on a table that has a parent or a parent's parent outside of what is protected, since a statement
+//     that names that one fires no triggers of statements here.
 //
 // They fire always; ordinary ones do not where session_replication_role is replica. Their function reads the marks with
 // the rights of its owner, under a search path that nobody can bend. Of the two columns with the transaction's number, xmin
@@ -32,6 +33,7 @@ DECLARE
 	body text;
 	owner oid;
 	tree oid[];
+	exposed oid[]; -- those in the tree that are written through a parent outside of it
 	r record;
 BEGIN
 	PERFORM $LOCK;
@@ -44,6 +46,9 @@ BEGIN
 		INTO stored, fn FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = marks;
 	WITH RECURSIVE down(rel) AS (SELECT target::oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN down ON i.inhparent = down.rel)
 		SELECT array_agg(rel) INTO tree FROM down;
+	WITH RECURSIVE down(rel) AS (SELECT inhrelid FROM pg_inherits WHERE inhrelid = ANY (tree) AND inhparent <> ALL (tree)
+			UNION SELECT i.inhrelid FROM pg_inherits i JOIN down ON i.inhparent = down.rel)
+		SELECT coalesce(array_agg(rel), '{}') INTO exposed FROM down;
 `
 
 const protectBody = `
@@ -91,6 +96,13 @@ $body$, stored);
 		RAISE EXCEPTION 'fencedlock: % is protected already, by the function % for the resource "%"; call Unprotect first', r.rel, r.fn, r.resource;
 	END IF;
 
+	-- A partition that was protected by itself gets its trigger for rows from its parent now.
+	FOR r IN
+		SELECT t.tgrelid::regclass AS rel, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE t.tgrelid = ANY (tree) AND t.tgrelid <> target AND t.tgname = triggers[3] AND t.tgparentid = 0 AND c.relispartition
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', r.tgname, r.rel);
+	END LOOP;
 	-- What is in place is left alone, so that calling this at every start takes no lock. The numbers are pg_trigger's:
 	-- 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate.
 	FOR r IN
@@ -107,8 +119,8 @@ $body$, stored);
 	FOR r IN
 		SELECT t.tgrelid::regclass AS rel, t.tgname, kind.enabled, CASE kind.enabled WHEN 'A' THEN 'ALWAYS' ELSE 'REPLICA' END AS mode
 		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid CROSS JOIN LATERAL (
-			SELECT CASE WHEN t.tgname = triggers[3] AND t.tgparentid = 0 AND c.relkind <> 'p' THEN 'R' ELSE 'A' END AS enabled) kind
-		WHERE t.tgrelid = ANY (tree) AND t.tgname = ANY (triggers) AND t.tgenabled <> kind.enabled
+			SELECT CASE WHEN t.tgname = triggers[3] AND t.tgparentid = 0 AND c.relkind <> 'p' AND c.oid <> ALL (exposed) THEN 'R' ELSE 'A' END AS enabled) kind
+		WHERE t.tgrelid = ANY (tree) AND t.tgname = ANY (triggers) AND t.tgenabled NOT IN ('A', kind.enabled)
 	LOOP
 		EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', r.rel, r.mode, r.tgname);
 	END LOOP;

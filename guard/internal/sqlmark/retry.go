@@ -25,7 +25,7 @@ func Retry(ctx context.Context, pkg string, max int, retryable func(error) bool,
 			return err
 		}
 		if n == max {
-			return fmt.Errorf("%s: gave up after %d retries, nothing was stored: %w", pkg, n, err)
+			return fmt.Errorf("%s: gave up after %d retries, each rolled back: %w", pkg, n, err)
 		}
 		if Pause(ctx, n) != nil {
 			return Because(ctx, err)

@@ -94,7 +94,7 @@ func (b *Bucket) PutStamped(ctx context.Context, key string, body io.ReadSeeker,
 // Delete implements [blobguard.Bucket].
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", blobguard.ErrRefused, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,0 +1,93 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+func TestGoodHistoriesBreakNoPromise(t *testing.T) {
+	for story, play := range map[string]func(*story){
+		"two hundred writes, which fill several lists": func(s *story) {
+			for tok := range int64(70) {
+				s.work(tok+1, 3)
+			}
+		},
+		"a paused holder is refused": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			s.look(7)
+			base := s.read(7)
+			s.t += 3 * sec
+			s.work(9, 2)
+			_, e := s.write(7, "late", base, history.Stale, false)
+			e.Highest = 9
+		},
+		"a write of which nobody knows came": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			s.write(7, "lost-reply", s.read(7), history.Unknown, true)
+			s.leave(7)
+			s.work(9, 1)
+		},
+		"a write of which nobody knows did not come": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			s.write(7, "lost-request", s.read(7), history.Unknown, false)
+			s.leave(7)
+			s.work(9, 1)
+		},
+		"a killed writer's write came": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			s.write(7, "killed", s.read(7), history.Unknown, true)
+			s.events = s.events[:len(s.events)-1]
+			s.t += 2 * sec
+			s.work(9, 1)
+		},
+		"a holder that was paused before it knew comes after its successor": func(s *story) {
+			s.ask(7)
+			from := s.t
+			s.t += 3 * sec
+			s.work(9, 1)
+			s.got(7)
+			s.fault("pause", "w7.0", from, s.t)
+		},
+		"a key that was deleted from outside is noticed a moment later": func(s *story) {
+			s.take(7)
+			s.fault(DeleteKey, "token 7", s.t, s.t+1)
+			s.work(9, 1)
+			s.look(7)
+		},
+		"so is a lease that was revoked from outside": func(s *story) {
+			s.take(7)
+			s.fault(Revoke, "lease 1007", s.t, s.t+1)
+			s.work(9, 1)
+			s.look(7)
+		},
+		"whose clock was set back believes too long": func(s *story) {
+			s.take(7)
+			s.fault(ClockBack, "w7.0", s.t, s.t+10*sec)
+			s.t += 3 * sec
+			s.work(9, 1)
+			s.look(7)
+		},
+		"a wait is long while etcd has no leader": func(s *story) {
+			s.work(7, 1)
+			s.ask(9)
+			s.fault("leader-killed", "member 0", s.t, s.t+8*sec)
+			s.t += 11 * sec
+			s.got(9)
+			s.leave(9)
+		},
+	} {
+		t.Run(story, func(t *testing.T) {
+			s := newStory()
+			play(s)
+			for _, v := range All(s.end(), Options{TTL: 2 * time.Second}) {
+				t.Error(v)
+			}
+		})
+	}
+}

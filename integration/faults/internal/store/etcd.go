@@ -1,0 +1,134 @@
+//go:build unix
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/etcdguard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+var etcdKind = Kind{
+	Name: "etcd",
+	Init: func(ctx context.Context, p Places, resource string) (err error) {
+		s, err := openEtcd(p, false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		d := history.NewDoc()
+		for from := range d.Accounts {
+			if err := s.Write(ctx, resource, 0, Write{Doc: d, Change: history.Change{From: from, To: (from + 1) % history.Accounts}, Inside: func() {}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	Open: func(_ context.Context, p Places, guarded bool) (Store, error) { return openEtcd(p, guarded) },
+}
+
+// EtcdClient makes a client that gives up on silent connections.
+func EtcdClient(endpoints []string, edits ...func(*clientv3.Config)) (*clientv3.Client, error) {
+	cfg := clientv3.Config{
+		Endpoints:            endpoints,
+		DialTimeout:          5 * time.Second,
+		DialKeepAliveTime:    2 * time.Second,
+		DialKeepAliveTimeout: 2 * time.Second,
+		Logger:               zap.NewNop(),
+	}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	return clientv3.New(cfg)
+}
+
+func openEtcd(p Places, guarded bool) (Store, error) {
+	client, err := EtcdClient(p.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	g, err := etcdguard.New(client, &etcdguard.Options{Prefix: "/data-marks/"})
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return &etcdStore{client, g, guarded}, nil
+}
+
+type etcdStore struct {
+	client  *clientv3.Client
+	g       *etcdguard.Guard
+	guarded bool
+}
+
+func etcdPrefix(resource string) string          { return "/data/" + resource + "/" }
+func etcdAccount(resource string, id int) string { return etcdPrefix(resource) + strconv.Itoa(id) }
+func etcdList(resource string) string            { return etcdPrefix(resource) + "list" }
+func (s *etcdStore) Close() error                { return s.client.Close() }
+
+func (s *etcdStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	if !s.guarded {
+		return nil
+	}
+	return s.g.Seal(ctx, resource, tok)
+}
+
+func (s *etcdStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	return s.g.Highest(ctx, resource)
+}
+
+func (s *etcdStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {
+	resp, err := s.client.Get(ctx, etcdPrefix(resource), clientv3.WithPrefix())
+	if err != nil {
+		return d, err
+	}
+	if len(resp.Kvs) != 1+history.Accounts {
+		return d, fmt.Errorf("store: etcd: %d keys under %s", len(resp.Kvs), etcdPrefix(resource))
+	}
+	for _, kv := range resp.Kvs {
+		name := strings.TrimPrefix(string(kv.Key), etcdPrefix(resource))
+		if name == "list" {
+			var l listOf
+			if err := json.Unmarshal(kv.Value, &l); err != nil {
+				return d, err
+			}
+			d.Gen, d.List = l.Gen, l.List
+			continue
+		}
+		id, err := strconv.Atoi(name)
+		if err != nil || id < 0 || id >= history.Accounts {
+			return d, fmt.Errorf("store: etcd: a key %s", kv.Key)
+		}
+		if d.Accounts[id], err = strconv.Atoi(string(kv.Value)); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func (s *etcdStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
+	list, err := json.Marshal(listOf{w.Doc.Gen, w.Doc.List})
+	if err != nil {
+		return err
+	}
+	ops := []clientv3.Op{clientv3.OpPut(etcdList(resource), string(list))}
+	for _, id := range []int{w.Change.From, w.Change.To} {
+		ops = append(ops, clientv3.OpPut(etcdAccount(resource, id), strconv.Itoa(w.Doc.Accounts[id])))
+	}
+	w.Inside()
+	if s.guarded {
+		return s.g.Do(ctx, resource, tok, ops...)
+	}
+	_, err = s.client.Txn(ctx).Then(ops...).Commit()
+	return unguarded(err)
+}

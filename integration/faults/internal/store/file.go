@@ -1,0 +1,119 @@
+//go:build unix
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/fileguard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+var fileKind = Kind{
+	Name: "file",
+	Init: func(_ context.Context, p Places, resource string) error {
+		text, err := json.Marshal(history.NewDoc())
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(p.Files, fileName(resource)), text, 0o644)
+	},
+	Open: func(_ context.Context, p Places, guarded bool) (Store, error) {
+		g, err := fileguard.New(p.Files, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &fileStore{p.Files, g, guarded}, nil
+	},
+}
+
+func fileName(resource string) string { return resource + ".json" }
+
+type fileStore struct {
+	dir     string
+	g       *fileguard.Guard
+	guarded bool
+}
+
+func (s *fileStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	if !s.guarded {
+		return nil
+	}
+	return s.g.Seal(ctx, resource, tok)
+}
+
+func (s *fileStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	return s.g.Highest(ctx, resource)
+}
+
+func (s *fileStore) Read(_ context.Context, resource string) (d history.Doc, err error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, fileName(resource)))
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(text, &d)
+}
+
+func (s *fileStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
+	text, err := json.Marshal(w.Doc)
+	if err != nil {
+		return err
+	}
+	if s.guarded {
+		return s.g.Write(ctx, resource, tok, fileName(resource), 0o644, func(to io.Writer) error {
+			half := len(text) / 2
+			if _, err := to.Write(text[:half]); err != nil {
+				return err
+			}
+			w.Inside()
+			_, err := to.Write(text[half:])
+			return err
+		})
+	}
+	w.Inside()
+	// As whole as under the guard: what is missing is the token alone.
+	f, err := os.CreateTemp(s.dir, "unguarded-*")
+	if err != nil {
+		return unguarded(err)
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.dir, fileName(resource)))
+	}
+	return unguarded(err)
+}
+
+func (s *fileStore) Close() error { return nil }
+
+// FilesLeft returns what killed or careless writers have left in the folder of files: nothing, if all went well. Making a
+// Guard cleans up after the killed ones.
+func FilesLeft(p Places) ([]string, error) {
+	if _, err := fileguard.New(p.Files, nil); err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, pattern := range []string{"*", ".fencedlock/*"} {
+		found, err := filepath.Glob(filepath.Join(p.Files, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			base := filepath.Base(name)
+			switch {
+			case base == ".fencedlock", base == fileName(fileKind.Resource()), strings.HasPrefix(base, "unguarded-"):
+			case strings.HasSuffix(base, ".mark"), strings.HasSuffix(base, ".lock"): // one of each stays for good
+			default:
+				left = append(left, name)
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,95 @@
+//go:build unix
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/pgxguard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+// pgxKind has its rows in the tables of postgres, and its mark beside those of sqlguard.
+var pgxKind = Kind{
+	Name: "pgx",
+	Init: func(ctx context.Context, p Places, resource string) error { return postgres.Init(ctx, p, resource) },
+	Open: func(ctx context.Context, p Places, guarded bool) (Store, error) {
+		pool, err := pgxpool.New(ctx, p.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		g, err := pgxguard.New(pool, nil)
+		if err != nil {
+			pool.Close()
+			return nil, err
+		}
+		return &pgxStore{pool, g, guarded}, nil
+	},
+}
+
+type pgxStore struct {
+	pool    *pgxpool.Pool
+	g       *pgxguard.Guard
+	guarded bool
+}
+
+func (s *pgxStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	if !s.guarded {
+		return nil
+	}
+	return s.g.Seal(ctx, resource, tok)
+}
+
+func (s *pgxStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	return s.g.Highest(ctx, resource)
+}
+
+func (s *pgxStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {
+	rows, err := s.pool.Query(ctx, sqlRead, resource)
+	if err != nil {
+		return d, err
+	}
+	var list string
+	var id, balance int
+	_, err = pgx.ForEachRow(rows, []any{&d.Gen, &list, &id, &balance}, func() error {
+		d.Accounts[id] = balance
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal([]byte(list), &d.List)
+}
+
+func (s *pgxStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
+	list, err := json.Marshal(w.Doc.List)
+	if err != nil {
+		return err
+	}
+	put := func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlSetList, w.Doc.Gen, string(list), resource); err != nil {
+			return err
+		}
+		w.Inside()
+		for _, id := range []int{w.Change.From, w.Change.To} {
+			if _, err := tx.Exec(ctx, sqlSetAmount, w.Doc.Accounts[id], resource, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if s.guarded {
+		return s.g.Do(ctx, resource, tok, put)
+	}
+	return unguarded(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return put(ctx, tx) }))
+}
+
+func (s *pgxStore) Close() error {
+	s.pool.Close()
+	return nil
+}

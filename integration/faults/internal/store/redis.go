@@ -1,0 +1,125 @@
+//go:build unix
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/guard/redisguard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+var redisKind = Kind{
+	Name: "redis",
+	Init: func(ctx context.Context, p Places, resource string) (err error) {
+		s, err := openRedis(ctx, p, false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		d := history.NewDoc()
+		for from := range d.Accounts {
+			if err := s.Write(ctx, resource, 0, Write{Doc: d, Change: history.Change{From: from, To: from}, Inside: func() {}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	Open: func(ctx context.Context, p Places, guarded bool) (Store, error) { return openRedis(ctx, p, guarded) },
+}
+
+func openRedis(ctx context.Context, p Places, guarded bool) (Store, error) {
+	client := redis.NewClient(&redis.Options{Addr: p.Redis, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second})
+	g, err := redisguard.New(ctx, client, nil)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return &redisStore{client, g, guarded}, nil
+}
+
+type redisStore struct {
+	client  *redis.Client
+	g       *redisguard.Guard
+	guarded bool
+}
+
+// redisWrite has the list and two accounts as its keys, in one atomic step.
+var redisWrite = redis.NewScript(`
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[3], ARGV[3])
+return 1`)
+
+func (s *redisStore) list(resource string) string { return s.g.Key(resource, "list") }
+func (s *redisStore) account(resource string, id int) string {
+	return s.g.Key(resource, "account-"+strconv.Itoa(id))
+}
+
+func (s *redisStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
+	if !s.guarded {
+		return nil
+	}
+	return s.g.Seal(ctx, resource, tok)
+}
+
+func (s *redisStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
+	return s.g.Highest(ctx, resource)
+}
+
+func (s *redisStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {
+	keys := []string{s.list(resource)}
+	for id := range d.Accounts {
+		keys = append(keys, s.account(resource, id))
+	}
+	found, err := s.client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return d, err
+	}
+	for i, v := range found {
+		text, ok := v.(string)
+		if !ok {
+			return d, fmt.Errorf("store: redis: the key %s is gone", keys[i])
+		}
+		if i == 0 {
+			var l listOf
+			if err := json.Unmarshal([]byte(text), &l); err != nil {
+				return d, err
+			}
+			d.Gen, d.List = l.Gen, l.List
+		} else if d.Accounts[i-1], err = strconv.Atoi(text); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// listOf is the part of a Doc that storages with several keys have under one.
+type listOf struct {
+	Gen  int      `json:"gen"`
+	List []string `json:"list"`
+}
+
+func (s *redisStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
+	list, err := json.Marshal(listOf{w.Doc.Gen, w.Doc.List})
+	if err != nil {
+		return err
+	}
+	c := w.Change
+	keys := []string{s.list(resource), s.account(resource, c.From), s.account(resource, c.To)}
+	args := []any{list, w.Doc.Accounts[c.From], w.Doc.Accounts[c.To]}
+	w.Inside()
+	if s.guarded {
+		return s.g.Run(ctx, resource, tok, redisWrite, keys, args...).Err()
+	}
+	return unguarded(redisWrite.Run(ctx, s.client, keys, args...).Err())
+}
+
+func (s *redisStore) Close() error { return s.client.Close() }

@@ -1,0 +1,102 @@
+//go:build unix
+
+// Package store has the storages of a fault run behind one face: each holds one history.Doc for a resource, and replaces it
+// by another, under a guard or without.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
+
+// Places says where the storages are. It is handed to workers as JSON.
+type Places struct {
+	SQLite   string // data source names
+	Postgres string
+	MariaDB  string
+	Redis    string // host:port
+	S3       string // host:port
+	Bucket   string
+	Etcd     []string // endpoints
+	Files    string   // a folder
+	Service  string   // the data source name of a Service
+	HTTP     string   // its URL
+	GRPC     string   // its host:port
+}
+
+// Store is one storage. It is for one goroutine at a time.
+type Store interface {
+	// Seal raises the mark. Without a guard it does nothing.
+	Seal(ctx context.Context, resource string, tok guard.Token) error
+	// Highest reads the mark.
+	Highest(ctx context.Context, resource string) (guard.Token, error)
+	// Read returns the Doc.
+	Read(ctx context.Context, resource string) (history.Doc, error)
+	// Write puts w in place of what was read.
+	Write(ctx context.Context, resource string, tok guard.Token, w Write) error
+	// Close ends all connections.
+	Close() error
+}
+
+// Write is what is to be written.
+type Write struct {
+	Doc    history.Doc    // the new one
+	Change history.Change // what of the accounts is another than before
+	// Inside is called in the middle of the guarded step where the storage lets its user into that, else before it.
+	Inside func() `json:"-"`
+}
+
+// Kind is a storage under one guard.
+type Kind struct {
+	Name string // begins the names of its resources
+	// Init makes the resource hold history.NewDoc. It is called once, before all workers.
+	Init func(ctx context.Context, p Places, resource string) error
+	// Open connects to it. Without guarded, writes go past the guard.
+	Open func(ctx context.Context, p Places, guarded bool) (Store, error)
+}
+
+// Kinds are all of them.
+func Kinds() []Kind {
+	return []Kind{
+		sqlite, postgres, pgxKind, mariadb, redisKind, s3Kind, etcdKind, fileKind, httpKind, grpcKind,
+	}
+}
+
+// Of returns the kind that a resource's name begins with.
+func Of(resource string) (Kind, error) {
+	for _, k := range Kinds() {
+		if k.Resource() == resource {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("store: there is no resource %q", resource)
+}
+
+// Resource is the name of the kind's one resource, and of its lock.
+func (k Kind) Resource() string { return k.Name + "-ledger" }
+
+// OutcomeOf says what the error of a write says about it.
+func OutcomeOf(err error) (o history.Outcome, highest guard.Token) {
+	var stale *guard.StaleError
+	switch {
+	case err == nil:
+		return history.Applied, 0
+	case errors.Is(err, guard.ErrUnknown):
+		return history.Unknown, 0
+	case errors.As(err, &stale):
+		return history.Stale, stale.Highest
+	}
+	return history.Failed, 0
+}
+
+// unguarded is the error of a write that no guard has looked at: nobody knows.
+func unguarded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", guard.ErrUnknown, err)
+}

@@ -1,0 +1,212 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/fencedlock/integration/faults/internal/check"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
+)
+
+const (
+	ttl       = 2 * time.Second // the shortest that etcd grants
+	namespace = "/faults/"
+	// calmLimit is more than all locks can take once all is calm: each waiter waits for all others at each.
+	calmLimit = 60 * time.Second
+)
+
+// round is one run in one mode.
+type round struct {
+	mode    worker.Mode
+	seed    uint64
+	length  time.Duration
+	workers int
+	dir     string // for histories and pictures; it must exist
+}
+
+// result is what came of it.
+type result struct {
+	mode       worker.Mode
+	faults     map[string]int
+	holds      int
+	outcomes   map[history.Outcome]int
+	violations []check.Violation
+	events     []history.Event
+}
+
+// run plays the round. An error says that it could not be played, which is no verdict.
+func (r round) run(ctx context.Context) (*result, error) {
+	res := &result{mode: r.mode}
+	log, err := os.Create(filepath.Join(r.dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s := newStage(ctx, log)
+	if err = s.do(func() { r.play(s, res) }); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; more is in %s", r.mode, err, log.Name())
+	}
+	if res.events, err = history.Merge(filepath.Join(r.dir, "parts")); err != nil {
+		return nil, err
+	}
+	if err := history.WriteFile(filepath.Join(r.dir, "history.jsonl"), res.events); err != nil {
+		return nil, err
+	}
+	res.outcomes = make(map[history.Outcome]int)
+	for _, e := range res.events {
+		switch e.Kind {
+		case history.Got:
+			res.holds++
+		case history.Wrote:
+			res.outcomes[e.Outcome]++
+		}
+	}
+	res.violations = check.All(res.events, check.Options{TTL: ttl})
+	return res, nil
+}
+
+func mustMkdir(s *stage, dir string) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (r round) play(s *stage, res *result) {
+	parts := filepath.Join(r.dir, "parts")
+	mustMkdir(s, parts)
+	rec, err := history.NewRecorder(filepath.Join(parts, "nemesis.jsonl"), "nemesis")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := rec.Close(); err != nil {
+			s.Error(err)
+		}
+	})
+	site := openSite(s, r.mode == worker.Guarded)
+	cfg := worker.Config{Mode: r.mode, Seed: r.seed, Namespace: namespace, TTL: ttl, Places: site.places}
+	for _, k := range store.Kinds() {
+		cfg.Resources = append(cfg.Resources, k.Resource())
+	}
+	n := &nemesis{s: s, site: site, rec: rec, names: cfg.Resources, count: make(map[string]int), queue: r.queue}
+	for i := range r.workers {
+		n.crew = append(n.crew, hire(s, site, cfg, parts, i))
+	}
+	n.run(s.Context(), r.seed, r.length)
+	if s.Failed() {
+		s.FailNow()
+	}
+	r.calm(s, n)
+	r.end(s, n)
+	res.faults = maps.Clone(n.count)
+}
+
+// queue is the prefix of a lock's keys.
+func (r round) queue(name string) string {
+	if r.mode == worker.Etcd {
+		return namespace + name + "/"
+	}
+	return namespace + name + "%/"
+}
+
+// calm ends all faults, and lets every worker take every lock and write every resource.
+func (r round) calm(s *stage, n *nemesis) {
+	for _, m := range n.crew {
+		m.heal()
+		m.process().Continue()
+	}
+	// What was lost with connections shows within a TTL; the storages need a moment, too.
+	time.Sleep(ttl)
+	n.rec.Add(history.Event{Kind: history.Calm})
+	for _, m := range n.crew {
+		m.order("calm")
+	}
+	for _, m := range n.crew {
+		if !m.said("calm", calmLimit) {
+			n.rec.Add(history.Event{Kind: history.Over, Name: "after the end of all faults", Err: m.who() + " does not get through"})
+		}
+	}
+	for _, m := range n.crew {
+		m.order("finish")
+		m.process().Expect("done", calmLimit)
+		if err := m.process().Wait(calmLimit); err != nil {
+			s.Errorf("%s: %v", m.who(), err)
+		}
+	}
+}
+
+// end reads what the resources hold, and looks for what is left behind.
+func (r round) end(s *stage, n *nemesis) {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	for _, k := range store.Kinds() {
+		st, err := k.Open(ctx, n.site.direct, r.mode == worker.Guarded)
+		if err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+		d, err := st.Read(ctx, k.Resource())
+		if err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+		mark, err := st.Highest(ctx, k.Resource())
+		if err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+		n.rec.Add(history.Event{Kind: history.Final, Name: k.Resource(), Doc: &d, Token: int64(mark)})
+		if err := st.Close(); err != nil {
+			s.Errorf("%s: %v", k.Name, err)
+		}
+	}
+	left := func(what string, found []string) {
+		for _, f := range found {
+			n.rec.Add(history.Event{Kind: history.Over, Name: what, Err: f})
+		}
+	}
+	left("key or lease", r.leftInEtcd(s, n))
+	files, err := store.FilesLeft(n.site.direct)
+	if err != nil {
+		s.Fatal(err)
+	}
+	left("file", files)
+}
+
+// leftInEtcd returns what is there when all sessions were closed. The leases of those who were killed have lapsed long ago.
+func (r round) leftInEtcd(s *stage, n *nemesis) (left []string) {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	for end := time.Now().Add(ttl / 2); ; time.Sleep(50 * time.Millisecond) {
+		left = nil
+		keys, err := n.site.client.Get(ctx, namespace, clientv3.WithPrefix())
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, kv := range keys.Kvs {
+			left = append(left, fmt.Sprintf("key %s (lease %x)", kv.Key, kv.Lease))
+		}
+		leases, err := n.site.client.Leases(ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, l := range leases.Leases {
+			left = append(left, fmt.Sprintf("lease %x", int64(l.ID)))
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			slices.Sort(left)
+			return left
+		}
+	}
+}

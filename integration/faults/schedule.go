@@ -1,0 +1,131 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// step is one fault of a schedule.
+type step struct {
+	at   time.Duration // since the beginning
+	kind string
+	pick uint64 // decides what is hit, of what can be hit then
+	turn int    // how many of this lane came before: decides where all are to have their turn
+	crew crew   // whom it may hit
+	last time.Duration
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%8.3fs %-22s for %5.3fs pick %d", s.at.Seconds(), s.kind, s.last.Seconds(), s.pick%1000)
+}
+
+// crew is a part of the workers.
+type crew int
+
+// Two lanes that stop workers must not meet at one.
+const (
+	all crew = iota
+	even
+	odd
+)
+
+// lane is faults that come one after the other. Several lanes run side by side, so that their faults meet.
+type lane struct {
+	name  string
+	rest  time.Duration // between two faults, at most
+	crew  crew
+	kinds []draw
+}
+
+// draw is a kind of fault, how often it is drawn, and how long it lasts.
+type draw struct {
+	kind        string
+	weight      int
+	least, most time.Duration
+}
+
+const ms = time.Millisecond
+
+// pauses last longer than a lease, which is 2 s, and renewed by each new leader.
+var pauses = []draw{
+	{"pause", 1, 2800 * ms, 4500 * ms},
+	{"pause-after-read", 4, 2800 * ms, 4500 * ms},
+	{"pause-inside", 2, 2800 * ms, 4500 * ms},
+}
+
+// lanes are all faults that there are.
+var lanes = []lane{
+	{"pauses", 500 * ms, even, pauses},
+	{"more pauses", 500 * ms, odd, pauses},
+	{"workers", 4000 * ms, all, []draw{
+		{"kill", 2, 100 * ms, 1000 * ms},
+		{"clock-forward", 1, 500 * ms, 1500 * ms},
+		{"clock-back", 1, 500 * ms, 2500 * ms},
+		{"revoke", 2, 50 * ms, 50 * ms},
+		{"delete-key", 2, 50 * ms, 50 * ms},
+	}},
+	{"network", 1000 * ms, all, []draw{
+		{"cut-both", 3, 2000 * ms, 4500 * ms},
+		{"cut-requests", 2, 2000 * ms, 4500 * ms},
+		{"cut-replies", 2, 2000 * ms, 4500 * ms},
+		{"half-open", 2, 1000 * ms, 4000 * ms},
+		{"replies-delayed", 2, 1000 * ms, 3000 * ms},
+		{"replies-lost", 2, 300 * ms, 1000 * ms},
+		{"requests-late", 2, 300 * ms, 1000 * ms},
+		{"reset", 2, 50 * ms, 50 * ms},
+	}},
+	{"storages", 500 * ms, all, []draw{
+		{"storage-silent", 2, 300 * ms, 1500 * ms},
+		{"storage-replies-lost", 4, 200 * ms, 1500 * ms},
+		{"storage-requests-late", 4, 800 * ms, 2000 * ms},
+		{"storage-reset", 2, 10 * ms, 10 * ms},
+		{"storage-restarted", 4, 10 * ms, 300 * ms},
+		{"write-reply-lost", 6, 200 * ms, 800 * ms},
+		{"write-late", 6, 300 * ms, 2500 * ms},
+	}},
+	{"servers", 4000 * ms, all, []draw{
+		{"member-killed", 2, 300 * ms, 2500 * ms},
+		{"leader-killed", 2, 300 * ms, 2500 * ms},
+		{"member-isolated", 2, 500 * ms, 3000 * ms},
+		{"compaction", 1, 10 * ms, 10 * ms},
+		{"defragmentation", 1, 10 * ms, 10 * ms},
+		{"no-space", 1, 300 * ms, 1500 * ms},
+	}},
+}
+
+// schedule draws a lane's faults for a run of that length. The seed alone decides.
+func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
+	var name uint64
+	for _, c := range l.name {
+		name = name*31 + uint64(c)
+	}
+	rnd := rand.New(rand.NewPCG(seed, name))
+	// A deck is dealt before it is shuffled again, so that no kind is missing for long.
+	var deck []draw
+	for at := l.pause(rnd); ; {
+		if len(deck) == 0 {
+			for _, d := range l.kinds {
+				for range d.weight {
+					deck = append(deck, d)
+				}
+			}
+			rnd.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		d := deck[0]
+		deck = deck[1:]
+		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: len(steps), crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
+		at += s.last + l.pause(rnd)
+		if at > length {
+			return steps
+		}
+		steps = append(steps, s)
+	}
+}
+
+// pause is how long there is no fault between two.
+func (l lane) pause(rnd *rand.Rand) time.Duration {
+	return 200*ms + time.Duration(rnd.Int64N(int64(l.rest)))
+}

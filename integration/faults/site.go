@@ -1,0 +1,158 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/internal/commitproxy"
+	"github.com/fencedlock/fencedlock/internal/mariadbtest"
+	"github.com/fencedlock/fencedlock/internal/pgtest"
+	"github.com/fencedlock/fencedlock/internal/redistest"
+	"github.com/fencedlock/fencedlock/internal/s3test"
+)
+
+// members is the size of the cluster.
+const members = 3
+
+// site is everything that stands: etcd and the storages, the latter behind proxies.
+type site struct {
+	etcd     *etcdtest.Cluster
+	client   *clientv3.Client // past all proxies
+	places   store.Places     // as workers see them
+	direct   store.Places     // past all proxies
+	storages []storage        // that can be hurt
+}
+
+// storage is a storage's server.
+type storage struct {
+	name      string
+	resources []string
+	proxy     *etcdtest.Proxy
+	restart   func() error
+	// strike lets the next write be carried out without a reply, or late when its writer has been told that the connection
+	// broke; nil where nobody can tell a write from other requests. forget ends that, and carries out what is late.
+	strike func(late bool) (forget func())
+}
+
+// openSite starts everything. What cannot be started fails the run.
+func openSite(s *stage, guarded bool) *site {
+	x := &site{}
+	var pg *pgtest.Server
+	var maria *mariadbtest.Server
+	var red *redistest.Server
+	var s3 *s3test.Server
+	var wg sync.WaitGroup
+	for _, start := range []func(){
+		func() { x.etcd = etcdtest.Start(s, &etcdtest.Options{Members: members}) },
+		func() { pg = pgtest.Start(s, false) },
+		func() { maria = mariadbtest.Start(s, false) },
+		func() { red = redistest.Start(s, "--appendonly", "yes", "--appendfsync", "always") },
+		func() { s3 = s3test.Start(s) },
+	} {
+		wg.Go(start)
+	}
+	wg.Wait()
+	if s.Failed() {
+		s.FailNow()
+	}
+	x.client = x.etcd.Client(s)
+	dir := s.TempDir()
+	files := filepath.Join(dir, "files")
+	mustMkdir(s, files)
+	sqlite := func(name string) string {
+		return "file:" + filepath.Join(dir, name) + "?_txlock=immediate&_pragma=busy_timeout(8000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"
+	}
+	d := store.Places{SQLite: sqlite("ledger.db"), Service: sqlite("service.db"), Files: files, Etcd: x.etcd.Endpoints()}
+
+	d.Postgres = pg.Database(s)
+	d.MariaDB = maria.Database(s) + "?timeout=5s&readTimeout=8s"
+	d.Redis = red.Addr()
+	d.S3, d.Bucket = s3.Address(), s3.Bucket(s)
+	// The service's tables must be there before it is.
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	for _, k := range store.Kinds() {
+		if err := k.Init(ctx, d, k.Resource()); err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+	}
+	service, err := store.StartService(ctx, d, guarded)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := service.Stop(); err != nil {
+			s.Error(err)
+		}
+	})
+	d.HTTP, d.GRPC = service.HTTP, service.GRPC
+	x.direct, x.places = d, d
+
+	pgCommits, dsn := pgtest.NewProxy(s, d.Postgres)
+	x.places.Postgres = dsn
+	mariaCommits, dsn := mariadbtest.NewProxy(s, d.MariaDB)
+	x.places.MariaDB = dsn
+	redisScripts := redistest.NewProxy(s, d.Redis)
+	x.places.Redis = redisScripts.Addr
+	s3Puts := s3test.NewProxy(s, d.S3)
+	x.places.S3 = s3Puts.Address()
+
+	through := func(address string) (*etcdtest.Proxy, string) {
+		p := etcdtest.StartProxy(s, address)
+		return p, p.Addr()
+	}
+	replace := func(dsn *string, address string) *etcdtest.Proxy {
+		p, addr := through(address)
+		if !strings.Contains(*dsn, address) {
+			s.Fatalf("%q is not in %q", address, *dsn)
+		}
+		*dsn = strings.Replace(*dsn, address, addr, 1)
+		return p
+	}
+	x.storages = []storage{
+		{"postgres", []string{"postgres-ledger", "pgx-ledger"}, replace(&x.places.Postgres, hostOf(x.places.Postgres)),
+			func() error { pg.Kill(); return pg.Up() }, commits(pgCommits)},
+		{"mariadb", []string{"mariadb-ledger"}, replace(&x.places.MariaDB, hostOf(x.places.MariaDB)),
+			func() error { maria.Kill(); return maria.Up() }, commits(mariaCommits)},
+		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, x.places.Redis),
+			func() error { red.Kill(); return red.Up() }, commits(redisScripts.Proxy)},
+		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, x.places.S3), s3.Restart, func(late bool) func() {
+			s3Puts.Once(map[bool]s3test.Fault{true: s3test.DelayRequest, false: s3test.LoseReply}[late])
+			return func() {
+				s3Puts.Set(nil)
+				s3Puts.Release()
+			}
+		}},
+		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart, nil},
+		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart, nil},
+	}
+	return x
+}
+
+// hostOf finds host:port in a data source name.
+func hostOf(dsn string) string { return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(dsn) }
+
+// commits strikes the next COMMIT, or script of Redis.
+func commits(p *commitproxy.Proxy) func(late bool) (forget func()) {
+	return func(late bool) func() {
+		fault := commitproxy.LoseReply
+		if late {
+			fault = commitproxy.DelayRequest
+		}
+		p.Fail(fault)
+		return func() {
+			p.Release()
+			p.Fail(0)
+		}
+	}
+}

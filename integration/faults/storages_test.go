@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
+)
+
+// Under its guard each storage refuses a late write and tells the mark; without it takes the same write, as the controls
+// need it.
+func TestEachStorageRefusesALateWriteUnderItsGuardAlone(t *testing.T) {
+	s := newStage(t.Context(), t.Output())
+	err := s.do(func() {
+		site := openSite(s, true)
+		without := site.places
+		service, err := store.StartService(s.Context(), site.direct, false)
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer service.Stop()
+		without.HTTP, without.GRPC = service.HTTP, service.GRPC
+		for _, k := range store.Kinds() {
+			for i, places := range []store.Places{site.places, without} { // in this order: an object that was written past its guard has no mark
+				guarded := i == 0
+				st, err := k.Open(s.Context(), places, guarded)
+				if err != nil {
+					t.Errorf("%s: %v", k.Name, err)
+					continue
+				}
+				lateWrite(t, k, st, guarded)
+				if err := st.Close(); err != nil {
+					t.Errorf("%s: %v", k.Name, err)
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lateWrite(t *testing.T, k store.Kind, st store.Store, guarded bool) {
+	name, ctx := k.Resource(), t.Context()
+	write := func(tok guard.Token, d history.Doc, op string) (history.Outcome, guard.Token) {
+		c := history.Change{From: 1, To: 3, Amount: 7}
+		next, _ := d.Apply(op, c)
+		inside := 0
+		err := st.Write(ctx, name, tok, store.Write{Doc: next, Change: c, Inside: func() { inside++ }})
+		if inside != 1 && (err == nil || !guarded) {
+			t.Errorf("%s: Inside was called %d times", k.Name, inside)
+		}
+		return store.OutcomeOf(err)
+	}
+	if err := st.Seal(ctx, name, 7); err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	base, err := st.Read(ctx, name)
+	if err != nil || base.Base().Sum() != history.Accounts*history.Opening {
+		t.Fatalf("%s: read %+v, %v", k.Name, base, err)
+	}
+	if o, _ := write(9, base, "successor"); o != history.Applied {
+		t.Errorf("%s: the successor's write is %s", k.Name, o)
+	}
+	o, highest := write(7, base, "late")
+	d, err := st.Read(ctx, name)
+	if err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	mark, err := st.Highest(ctx, name)
+	if err != nil {
+		t.Errorf("%s: %v", k.Name, err)
+	}
+	last := d.List[len(d.List)-1]
+	switch {
+	case guarded && (o != history.Stale || highest != 9 || mark != 9 || last != "successor"):
+		t.Errorf("%s: the late write is %s for %d; the mark is %d, and %s is there", k.Name, o, highest, mark, last)
+	case !guarded && (o != history.Applied || last != "late"):
+		t.Errorf("%s, without a guard: the late write is %s, and %s is there", k.Name, o, last)
+	}
+	if d.Base().Sum() != history.Accounts*history.Opening {
+		t.Errorf("%s: the accounts are %v", k.Name, d.Accounts)
+	}
+}
+
+// A worker hears of the step, and its session is over for it: else the fault would test nothing.
+//
+// https://github.com/etcd-io/etcd/issues/12291
+func TestAWorkerSeesTheStepOfItsClock(t *testing.T) {
+	dir := t.TempDir()
+	s := newStage(t.Context(), t.Output())
+	err := s.do(func() {
+		site := &site{etcd: etcdtest.Start(s, nil), places: store.Places{Files: s.TempDir()}}
+		k, err := store.Of("file-ledger")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if err := k.Init(s.Context(), site.places, k.Resource()); err != nil {
+			s.Fatal(err)
+		}
+		m := hire(s, site, worker.Config{Mode: worker.Guarded, Namespace: namespace, TTL: ttl, Places: site.places,
+			Resources: []string{k.Resource()}}, dir, 0)
+		works := func() {
+			t.Helper()
+			for seen := len(events(t, dir)); len(events(t, dir)) < seen+20; time.Sleep(10 * time.Millisecond) {
+			}
+		}
+		works()
+		for _, by := range []time.Duration{time.Hour, -time.Hour} {
+			m.order("step %v", by)
+			reads, err := time.ParseDuration(m.process().Expect("clock ", 10*time.Second))
+			if err != nil {
+				s.Fatal(err)
+			}
+			if off := reads - time.Duration(history.Now()) - by; off < -10*time.Second || off > 0 {
+				t.Errorf("after a step by %v the worker's clock is wrong by %v more", by, off)
+			}
+			works() // and looks at its session in each turn
+		}
+		m.order("calm")
+		m.order("finish")
+		m.process().Expect("done", calmLimit)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost, opened int
+	for _, e := range events(t, dir) {
+		switch e.Kind {
+		case history.Lost:
+			lost++
+		case history.Opened:
+			opened++
+		}
+	}
+	if lost != 1 || opened != 2 {
+		t.Errorf("%d sessions were opened and %d lost; want the step forwards to end one, and the step back none", opened, lost)
+	}
+}
+
+func events(t *testing.T, dir string) []history.Event {
+	found, err := history.ReadFile(filepath.Join(dir, "w0.0.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
