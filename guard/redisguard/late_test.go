@@ -87,7 +87,7 @@ func arrive(t *testing.T, l *lossy) {
 	redistest.Eventually(t, "the late request has arrived", func() bool { return scripts() != before })
 }
 
-// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's nonce is another's.
+// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's newest entry is another's.
 func TestLateDuplicateOfAnAppliedOperationIsNotAppliedAgain(t *testing.T) {
 	l := startLossy(t, nil)
 	key := []string{l.g.Key("r", "n")}

@@ -39,7 +39,8 @@ import (
 //   - redis.Nil, when the script returned nil or false.
 //
 // The reply is kept with the mark until the next operation, so that a repeated request is answered with it; keep replies
-// short. Tables are kept 16 deep, and errors inside of tables arrive as texts.
+// short. Where another Guard's operation came between, the error wraps [guard.ErrUnknown] and says that it was
+// applied. Tables are kept 16 deep, and errors inside of tables arrive as texts.
 func (g *Guard) Run(ctx context.Context, resource string, tok guard.Token, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	cmd, reply, err := g.run(ctx, resource, tok, script, keys, args)
 	g.report(ctx, resource, tok, err)

@@ -24,7 +24,7 @@ import (
 //     go-redis's for a server that is away or READONLY; those that can pass in a moment have been tried four times. A mark
 //     that cannot be read is an error that names its key.
 //
-// ctx governs the whole call, but go-redis waits for a reply that is under way until its ReadTimeout. With the client's
+// ctx governs the whole call, with the wait for an earlier operation of this Guard on resource, but go-redis waits for a reply that is under way until its ReadTimeout. With the client's
 // ContextTimeoutEnabled it waits no longer than ctx's deadline; a cancellation alone it does not see there. A context that has ended before the call gives its error, and nothing is sent.
 func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value any, ttl time.Duration) (err error) {
 	defer func() { g.report(ctx, resource, tok, err) }()
