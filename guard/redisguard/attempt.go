@@ -96,7 +96,7 @@ func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool)
 		err = p.Process(ctx, c)
 	}
 	if err != nil {
-		if c.applied(err) {
+		if c.applied() {
 			return answer{}, err // a lost reply, or a request that may still be under way
 		}
 		if isCut(err) {

@@ -40,24 +40,18 @@ func (c *command) SetErr(err error) {
 	c.Cmd.SetErr(err)
 }
 
-// applied tells whether the command, which ended with err, may have been applied.
-func (c *command) applied(err error) bool {
-	switch c.number.written.Load() {
-	case 0:
-		return false // nobody listened, or whatever was sent was refused
-	case 1:
-		return !isCut(err)
-	}
-	return true
-}
+// applied tells whether the command may have been applied, after it has ended with an error: not if nobody listened, if its
+// writing ended before the number's turn, or if whatever was sent was refused.
+func (c *command) applied() bool { return c.number.written.Load() > 0 }
 
-// isCut tells whether the writing of a request failed. So it lacks its end, and Redis does not carry out a part.
+// isCut tells whether the writing of a request failed.
 func isCut(err error) bool {
 	var broken *net.OpError
 	return errors.As(err, &broken) && broken.Op == "write"
 }
 
-// watched is an argument that counts how often go-redis writes it, and thereby its command. Who else asks for its bytes
+// watched is an argument that counts how often go-redis writes it, and thereby its command: it comes after all that the user
+// gives, and Redis does not carry out a part. Who else asks for its bytes
 // makes the command count as sent, which errs on the safe side. [New] tries out that go-redis asks.
 type watched struct {
 	text    string
