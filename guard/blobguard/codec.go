@@ -16,7 +16,8 @@ import (
 //	Comment   text with comments    it, with a line more at its end         one write         reading and writing it again
 //	Verbatim  any bytes             the bytes                               one write         reading and writing it again
 //
-// To these add a small read, where the guard does not know the object's version from its own last write.
+// To these add a small read, where the guard does not know the object's version from its own last write. The stamp takes at most
+// 280 bytes.
 type Codec struct{ c codec } // a struct, so that the set is closed
 
 // String names the codec.

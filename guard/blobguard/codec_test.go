@@ -245,3 +245,30 @@ func TestContentThatFailsWithItsLastByteIsWrittenAndNotCalledUnwritten(t *testin
 		t.Errorf("Put = %v", err)
 	}
 }
+
+// The longest stamp fits the windows, and the metadata that a bucket promises to keep.
+func TestLongestStampIsAsShortAsTheDocumentationSays(t *testing.T) {
+	longest := 0
+	for _, codec := range append(codecs[:len(codecs):len(codecs)], blobguard.Verbatim()) {
+		b := membucket.New(true)
+		g := newGuard(t, b, &blobguard.Options{Codec: codec})
+		for range 10 {
+			if err := g.Delete(t.Context(), "doc", 1<<63-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := raw(t, b, "doc")
+		if o, err := b.Get(t.Context(), "doc", 0, 0); err == nil && o.Stamp != "" {
+			text = o.Stamp
+		}
+		stamp := regexp.MustCompile("fencedlock [0-9a-z ]+").FindString(text)
+		longest = max(longest, len(stamp))
+		if len(stamp) < 250 {
+			t.Errorf("%s: the stamp is %q", codec, stamp)
+		}
+		holds(t, g, "doc", "", 1<<63-1)
+	}
+	if longest > 280 {
+		t.Errorf("the longest stamp has %d bytes", longest)
+	}
+}

@@ -3,14 +3,18 @@
 package blobguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
+	"github.com/fencedlock/fencedlock/guard/blobguard/internal/membucket"
 	"github.com/fencedlock/fencedlock/internal/s3test"
 )
 
@@ -105,7 +109,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, codec blobguard.Codec) {
 		b, bucket := newBucket(t)
 		proxy, through := throughProxy(t, bucket)
-		opts := &blobguard.Options{Codec: codec}
+		opts := &blobguard.Options{Codec: codec, Adopt: true}
 		g, next := newGuard(t, through, opts), newGuard(t, b, opts)
 		for i, c := range []struct {
 			then      []guard.Token // write before the look
@@ -122,6 +126,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 			for f, want := range map[s3test.Fault]string{s3test.LoseReply: c.came, s3test.Repeat: c.came, s3test.LoseRequest: c.not, s3test.Fail: c.not} {
 				for op, run := range map[string]func(r string) error{
 					"create": func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
+					"adopt":  func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
 					"put":    func(r string) error { return put(t, g, r, 5, encode(codec, "b")) },
 					"delete": func(r string) error { return g.Delete(t.Context(), r, 5) },
 					"seal":   func(r string) error { return g.Seal(t.Context(), r, 5) },
@@ -130,7 +135,11 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 						continue
 					}
 					r := fmt.Sprint(op, " ", i, " ", f)
-					if op != "create" {
+					switch op {
+					case "create":
+					case "adopt":
+						replace(t, b, r, encode(codec, "a"))
+					default:
 						mustPut(t, g, r, 5, encode(codec, "a"))
 					}
 					onceWith(proxy, f, func() {
@@ -150,7 +159,7 @@ func TestObjectTellsWhatBecameOfAWriteBeforeOthers(t *testing.T) {
 					}
 					content := encode(codec, "next")
 					if want == again {
-						content = map[string]string{"create": encode(codec, "b"), "put": encode(codec, "b"), "delete": "", "seal": content}[op]
+						content = map[string]string{"create": encode(codec, "b"), "adopt": encode(codec, "b"), "put": encode(codec, "b"), "delete": "", "seal": content}[op]
 						if got == applied {
 							got = again
 						}
@@ -212,5 +221,36 @@ func TestConflictWithAnEarlierHolderIsTriedAgain(t *testing.T) {
 			}
 			holds(t, before, "doc", encode(codec, "c"), 9)
 		}
+	})
+}
+
+// overtaken is a bucket in which somebody else is faster each time.
+type overtaken struct {
+	*membucket.Bucket
+	first func()
+}
+
+func (o *overtaken) Put(ctx context.Context, key string, body io.ReadSeeker, expect blobguard.Version) (blobguard.Version, error) {
+	if o.first != nil && !strings.Contains(key, ".data/") {
+		o.first()
+	}
+	return o.Bucket.Put(ctx, key, body, expect)
+}
+
+// Each of the others' objects shows that the request before it was not applied, so that giving up is certain.
+func TestGivingUpAfterOthersIsCertain(t *testing.T) {
+	onEach(t, func(t *testing.T, codec blobguard.Codec) {
+		b := &overtaken{Bucket: membucket.New(false)}
+		opts := &blobguard.Options{Codec: codec, MaxRetries: 3}
+		g, other := newGuard(t, b, opts), newGuard(t, b.Bucket, opts)
+		b.first = func() { alsoPut(t, other, "doc", 4, encode(codec, "other")) }
+		for op, err := range map[string]error{
+			"Put": put(t, g, "doc", 5, encode(codec, "a")), "Seal": g.Seal(t.Context(), "doc", 5), "Delete": g.Delete(t.Context(), "doc", 5),
+		} {
+			if !errors.Is(err, blobguard.ErrBusy) || errors.Is(err, guard.ErrUnknown) {
+				t.Errorf("%s = %v; want ErrBusy, and not ErrUnknown", op, err)
+			}
+		}
+		holds(t, other, "doc", encode(codec, "other"), 4)
 	})
 }

@@ -14,11 +14,11 @@
 // no rights.
 //
 // The mark is the key Options.Prefix + resource, in which "%" and "/" of the resource are "%25" and "%2F". Each guarded
-// write puts it, and compares that it is what this Guard saw last. So writes of one resource run one after the other; those of one Guard wait for their turn in the process, those of
-// several Guards repeat a lost race. Since each write leaves its own number in the mark, a transaction whose reply was lost
-// can be sent again: it is found to have been applied, or is applied then, and what may still be under way fails. That holds
-// for repetitions that the client makes unseen, too. A mark that is deleted or put by hand while a write is under way is
-// noticed, and the outcome then unknown.
+// write puts it, and compares that it is what this Guard saw last. So writes of one resource run one after the other; those
+// of one Guard wait for their turn in the process, those of several Guards repeat a lost race. Since each write leaves its
+// own number in the mark, a transaction whose reply was lost can be sent again: it is found to have been applied, or is
+// applied then, and what may still be under way fails. That holds for repetitions that the client makes unseen, too. A mark
+// that is deleted or put by hand while a write is under way is noticed, and the outcome then unknown.
 //
 // Where lock and data are in one cluster, [IfHeld] is the smaller means, for transactions of your own.
 //

@@ -9,6 +9,6 @@ import (
 
 const openFolder = os.O_RDONLY
 
-func renameAt(*os.File, string, *os.File, string) error { return errors.ErrUnsupported }
+func renameInto(*os.File, *os.Root, string, string) error { return errors.ErrUnsupported }
 
-func removeAt(*os.File, string) error { return errors.ErrUnsupported }
+func removeFrom(*os.File, *os.Root, string) error { return errors.ErrUnsupported }

@@ -4,7 +4,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 )
 
 // disk is all that the guard does to a file system, with names relative to the guarded folder. Tests put one in its place
@@ -52,16 +51,11 @@ func (d rootDisk) OpenFile(name string, flag int, perm fs.FileMode) (file, error
 }
 
 func (d rootDisk) Rename(from, to string, folder file) error {
-	source, err := d.Root.OpenFile(path.Dir(from), openFolder, 0)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	return renameAt(source, path.Base(from), folder.real(), path.Base(to))
+	return renameInto(folder.real(), d.Root, from, to)
 }
 
 func (d rootDisk) RemoveFrom(folder file, name string) error {
-	return removeAt(folder.real(), path.Base(name))
+	return removeFrom(folder.real(), d.Root, name)
 }
 
 // osFile is a file with flock. Its Sync is F_FULLFSYNC on macOS, since fsync alone leaves data in the drive's cache there.

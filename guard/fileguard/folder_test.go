@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -110,7 +111,7 @@ func TestFolderOfMarksCannotBeGuarded(t *testing.T) {
 }
 
 // A file is on the disk when the folder is synced that it was put into, which need not be the one that had the name when
-// the write began.
+// the write began. Where there is no renaming into an open folder, an error is as good.
 func TestWriteIsDurableInAFolderThatWasReplacedMeanwhile(t *testing.T) {
 	dir := memoryDir(t)
 	sub, old := filepath.Join(dir, "sub"), filepath.Join(dir, "old")
@@ -154,7 +155,8 @@ func TestWriteIsDurableInAFolderThatWasReplacedMeanwhile(t *testing.T) {
 				}
 				return nil
 			})
-			if _, there := os.Stat(filepath.Join(c.in, "x")); err != nil || there != nil || !synced[c.in] {
+			_, there := os.Stat(filepath.Join(c.in, "x"))
+			if refused := err != nil && c.op != "" && runtime.GOOS != "linux"; !refused && (err != nil || there != nil || !synced[c.in]) {
 				t.Errorf("Write = %v; in %s: %v, synced: %v", err, c.in, there, synced)
 			}
 			if err := os.RemoveAll(filepath.Join(sub, "x")); err != nil {
@@ -169,7 +171,8 @@ func TestWriteIsDurableInAFolderThatWasReplacedMeanwhile(t *testing.T) {
 	}
 	mustWrite(t, filepath.Join(sub, "x"), "x")
 	err = g.Remove(t.Context(), account, 5, "sub/x")
-	if _, there := os.Stat(filepath.Join(old, "x")); err != nil || !errors.Is(there, fs.ErrNotExist) || !synced[old] {
+	_, there := os.Stat(filepath.Join(old, "x"))
+	if refused := err != nil && runtime.GOOS != "linux"; !refused && (err != nil || !errors.Is(there, fs.ErrNotExist) || !synced[old]) {
 		t.Errorf("Remove = %v; it is there: %v, synced: %v", err, there, synced)
 	}
 }

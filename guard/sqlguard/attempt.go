@@ -82,7 +82,11 @@ func (g *Guard) try(ctx context.Context, step func(*attempt) error) error {
 	if ctx.Err() != nil {
 		return sqlmark.Because(ctx, errors.New("sqlguard: the context ended before COMMIT, the transaction was rolled back"))
 	}
-	answered = patiently(ctx, func() { err = tx.Commit() })
+	if g.d.deaf(conn) {
+		answered = patiently(ctx, func() { err = tx.Commit() })
+	} else {
+		err = tx.Commit()
+	}
 	switch {
 	case !answered:
 		return sqlmark.Because(ctx, fmt.Errorf("sqlguard: %w: COMMIT was not answered, so the transaction is stored or not; look before you go on", guard.ErrUnknown))

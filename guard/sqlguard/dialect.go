@@ -124,6 +124,8 @@ type dialect interface {
 	missingTable(err error) bool
 	// forbidden tells whether a statement was refused for want of a right.
 	forbidden(err error) bool
+	// deaf tells whether the driver may wait for the answer to COMMIT beyond the end of the context.
+	deaf(conn *sql.Conn) bool
 	// leftTransaction tells from the error of a COMMIT or ROLLBACK that the transaction had ended before.
 	leftTransaction(err error) bool
 }

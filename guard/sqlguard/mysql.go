@@ -181,3 +181,6 @@ func (m mysql) forbidden(err error) bool {
 
 // leftTransaction: ROLLBACK never fails for that, see ended.
 func (m mysql) leftTransaction(error) bool { return false }
+
+// deaf: go-sql-driver/mysql has no context there.
+func (m mysql) deaf(*sql.Conn) bool { return true }

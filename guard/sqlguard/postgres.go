@@ -90,3 +90,6 @@ func (p postgres) ended(ctx context.Context, tx *sql.Tx, conn *sql.Conn, _ error
 
 // leftTransaction: ROLLBACK never fails for that, see ended.
 func (p postgres) leftTransaction(error) bool { return false }
+
+// deaf: pgx takes the context along.
+func (p postgres) deaf(conn *sql.Conn) bool { return pgxStatus(conn) == 0 }

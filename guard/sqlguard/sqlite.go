@@ -146,3 +146,6 @@ func (s sqlite) forbidden(error) bool { return false }
 func (s sqlite) leftTransaction(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "no transaction is active")
 }
+
+// deaf: nothing is far away.
+func (s sqlite) deaf(*sql.Conn) bool { return false }

@@ -222,33 +222,6 @@ func TestPutSendsOneRequest(t *testing.T) {
 	}
 }
 
-// The same for a deletion: the first request would remove what is written after the answer to the second.
-func TestDeleteSendsOneRequest(t *testing.T) {
-	s := aztest.Shared(t)
-	name := s.Container(t)
-	proxy := httpfault.New(t, s.Address())
-	b := azbucket.New(aztest.NewClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Retry: policy.RetryOptions{MaxRetries: 5, RetryDelay: time.Millisecond},
-	}}))
-	for _, c := range []struct {
-		name  string
-		fault httpfault.Fault
-		want  string
-	}{
-		{"502 though applied", gatewayError, "open"}, {"busy", answer(503, bloberror.ServerBusy), "open"}, {"reply lost", httpfault.LoseReply, "open"},
-		{"rights", answer(403, bloberror.AuthorizationPermissionMismatch), "refused"}, {"no container", answer(404, bloberror.ContainerNotFound), "refused"},
-	} {
-		mustPut(t, b, c.name, "x", "")
-		var n atomic.Int64
-		proxy.Set(httpfault.Only(func(r *http.Request) bool { return r.Method == http.MethodDelete && n.Add(1) == 1 }, c.fault))
-		err := b.Delete(t.Context(), c.name)
-		proxy.Set(nil)
-		if kind(err) != c.want || n.Load() != 1 {
-			t.Errorf("%s: %d deletions, and %v; want one, which is %s", c.name, n.Load(), err, c.want)
-		}
-	}
-}
-
 // Some libraries send the condition with small writes only, or only with the request that opens a large one.
 //
 // https://github.com/googleapis/google-cloud-php/pull/5730
