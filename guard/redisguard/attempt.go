@@ -3,6 +3,7 @@ package redisguard
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,16 +11,15 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 )
 
-// operation is one guarded write. Its nonce is the same for all attempts.
+// operation is one guarded write. Its number is the same for all attempts.
 type operation struct {
 	name     string // the method, for texts
 	resource string
 	tok      guard.Token
 	program  *program
-	keys     []string // the mark first
+	keys     []string // the mark last
 	args     []any
-	nonce    string
-	closing  []string // earlier nonces that must not be carried out any more
+	number   string
 }
 
 // what names the operation in texts.
@@ -44,7 +44,10 @@ type processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// attempt sends the operation once. The error is a *refusal if it was certainly not applied by this attempt, else it may
+// mark is the key of the mark.
+func (o *operation) mark() string { return o.keys[len(o.keys)-1] }
+
+// attempt sends the operation once; again says that an earlier attempt may have been applied. The error is a *refusal if it was certainly not applied by this attempt, else it may
 // have been.
 func (g *Guard) attempt(ctx context.Context, o *operation, again bool) (answer, error) {
 	if g.opts.Replicas == 0 {
@@ -53,8 +56,8 @@ func (g *Guard) attempt(ctx context.Context, o *operation, again bool) (answer, 
 	primary := g.server
 	if g.cluster != nil {
 		var err error
-		if primary, err = g.cluster.MasterForKey(ctx, o.keys[0]); err != nil {
-			return answer{}, classify(err, false)
+		if primary, err = g.cluster.MasterForKey(ctx, o.mark()); err != nil {
+			return answer{}, refused(err)
 		}
 	}
 	conn := primary.Conn() // WAIT is about what its own connection wrote
@@ -80,22 +83,26 @@ func (g *Guard) reload(ctx context.Context) {
 }
 
 func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool) (answer, error) {
-	order := ""
+	first := "first"
 	if again {
-		order = "again:"
+		first = "again"
 	}
-	for _, n := range o.closing {
-		order += n + ","
-	}
-	args := append([]any{o.tok.String(), o.nonce, order}, o.args...)
-	c := newCommand(ctx, "evalsha", o.program.sha, o.keys, args)
+	number := &watched{text: o.number}
+	args := append(slices.Clip(o.args), o.tok.String(), g.instance, number, first)
+	c := newCommand(ctx, "evalsha", o.program.sha, o.keys, args, number)
 	err := p.Process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		c = newCommand(ctx, "eval", o.program.source, o.keys, args)
+		c = newCommand(ctx, "eval", o.program.source, o.keys, args, number)
 		err = p.Process(ctx, c)
 	}
 	if err != nil {
-		return answer{}, classify(err, c.sent.Load())
+		if c.applied() {
+			return answer{}, err // a lost reply, or a request that may still be under way
+		}
+		if isCut(err) {
+			err = fmt.Errorf("the request could not be written to its end, as when the server goes away or an argument is longer than its proto-max-bulk-len: %w", err)
+		}
+		return answer{}, refused(err)
 	}
 	a := answer{}
 	switch v := c.Val().(type) {
@@ -109,10 +116,13 @@ func (g *Guard) send(ctx context.Context, p processor, o *operation, again bool)
 			a.value = v[1]
 		}
 	}
-	if a.status == "not marked" { // the script's first command was refused
-		return a, fmt.Errorf("the mark at the key %q: %w", o.keys[0], &refusal{scriptError(a.text()), isTransient(a.text())})
+	if a.status == "not marked" || a.status == "not marked again" {
+		err = fmt.Errorf("the mark at the key %q: %w", o.mark(), scriptError(a.text()))
+		if a.status == "not marked" && number.written.Load() == 1 { // the script's first command was refused
+			err = refused(err)
+		}
 	}
-	return a, nil
+	return a, err
 }
 
 // wait returns nil when enough replicas have what this connection wrote, a *NotReplicatedError when they have not in

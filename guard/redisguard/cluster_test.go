@@ -3,6 +3,7 @@
 package redisguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,13 +26,14 @@ func TestCluster(t *testing.T) {
 	t.Run("moving slot", func(t *testing.T) { testMovingSlot(t, c) })
 	t.Run("eviction", func(t *testing.T) { testClusterEviction(t, c) })
 	t.Run("replicas", func(t *testing.T) { testClusterReplicas(t, c) })
+	t.Run("away", func(t *testing.T) { testClusterThatIsAway(t, c) }) // the last one
 }
 
 // Whatever a resource is called, its mark and its data lie in one slot. Names are those that confuse hash tags.
 func testClusterKeys(t *testing.T, c *redistest.Cluster) {
 	client := c.Client(t)
 	g := newGuard(t, client, nil)
-	seen := make(map[string]string)
+	seen, marks := make(map[string]string), make(map[string]bool)
 	for _, r := range []string{"a", "{", "}", "{}", "{}a", "}{", "{a}", "{a}b", "a{b}c", "a}b", "{{a}}", "%7B", "%", "a:b", "a b\n", "a#mark", "ä{ö}ü"} {
 		put := redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], ARGV[1]) return KEYS[2]`)
 		keys := []string{g.Key(r, "one"), g.Key(r, "}{")}
@@ -45,12 +47,11 @@ func testClusterKeys(t *testing.T, c *redistest.Cluster) {
 			}
 			seen[k] = r
 		}
+		marks[g.Key(r, "")+"#mark"] = true
 	}
 	for k, r := range seen {
-		if !strings.HasSuffix(k, "#mark") || r == "a#mark" {
-			if got := client.Get(t.Context(), k).Val(); got != r && !strings.HasPrefix(got, "1 5 ") {
-				t.Errorf("%q holds %q; want %q", k, got, r)
-			}
+		if got := client.Get(t.Context(), k).Val(); marks[k] && !strings.HasPrefix(got, "1 5 ") || !marks[k] && got != r {
+			t.Errorf("%q holds %q; want %q, or a mark", k, got, r)
 		}
 	}
 	// What would be a CROSSSLOT is refused by name.
@@ -147,12 +148,19 @@ func testMovingSlot(t *testing.T, c *redistest.Cluster) {
 	move := func(key string) { do("migrate", "127.0.0.1", port, key, 0, 5000)(t, from) }
 
 	accepted(t, "before the first key", g.Set(t.Context(), r, 6, "b", 0))
+	holds(t, g, r, "b", 6)
+	holds(t, g, "{"+r+"}", "", 0) // of no key
 	move(mark)
+	holds(t, g, r, "b", 6)
 	plant(t, "between the keys", g.Set(t.Context(), r, 7, "c", 0)) // TRYAGAIN
 	move(value)
+	holds(t, g, r, "b", 6)
 	accepted(t, "after the last key", g.Set(t.Context(), r, 8, "d", 0)) // ASK
 	plant(t, "on one connection", waiting.Set(t.Context(), r, 9, "e", 0))
 	stale(t, "after the last key", g.Set(t.Context(), r, 7, "late", 0), r, 7, 8)
+	accepted(t, "Del", g.Del(t.Context(), r, 8))
+	plant(t, "without a value", g.Set(t.Context(), r, 8, "e", 0)) // TRYAGAIN, as the package's text says
+	holds(t, g, r, "", 8)
 	for _, s := range c.Servers {
 		do("cluster", "setslot", slot, "node", id(to))(t, s.Client(t))
 	}
@@ -171,4 +179,16 @@ func testClusterEviction(t *testing.T, c *redistest.Cluster) {
 		config("maxmemory-policy", "noeviction")(t, bad.Client(t))
 	}
 	newGuard(t, c.Client(t), nil)
+}
+
+// What go-redis looks at before it has a connection is not taken for sent.
+func testClusterThatIsAway(t *testing.T, c *redistest.Cluster) {
+	client := c.Client(t, func(o *redis.ClusterOptions) { o.DialerRetries = 1 })
+	g := newGuard(t, client, nil)
+	for _, s := range c.Servers {
+		s.Kill()
+	}
+	_ = client.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }) // connections of before break
+	plant(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	plant(t, "Seal", g.Seal(t.Context(), "r", 5))
 }

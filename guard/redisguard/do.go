@@ -3,7 +3,6 @@ package redisguard
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -24,9 +23,13 @@ func (g *Guard) do(ctx context.Context, o *operation) (any, error) {
 	if ctx.Err() != nil {
 		return nil, because(ctx, errors.New("redisguard: the context ended before anything was sent"))
 	}
-	o.nonce = rand.Text()
-	o.closing = g.unsettled.of(o.resource, o.tok)
-	var last, lost error // lost: why it is not known whether an earlier attempt was applied
+	leave, err := g.turns.enter(ctx, o.resource)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	o.number = fmt.Sprintf("%016d", g.numbers.Add(1)) // in its turn, so that numbers rise
+	var last, lost error                              // lost: why it is not known whether an earlier attempt was applied
 	for try := 1; ; try++ {
 		var a answer
 		a, last = g.attempt(ctx, o, lost != nil)
@@ -42,10 +45,10 @@ func (g *Guard) do(ctx context.Context, o *operation) (any, error) {
 		case !errors.As(last, &no):
 			lost = last
 		case !no.transient:
-			return nil, g.giveUp(ctx, o, last, lost)
+			return nil, giveUp(ctx, o, last, lost)
 		}
 		if try == maxAttempts || !pause(ctx, firstPause<<(2*(try-1))) {
-			return nil, g.giveUp(ctx, o, last, lost)
+			return nil, giveUp(ctx, o, last, lost)
 		}
 	}
 }
@@ -54,33 +57,28 @@ func (g *Guard) do(ctx context.Context, o *operation) (any, error) {
 // been applied, too.
 func (g *Guard) conclude(o *operation, a answer, lost error) (any, error) {
 	switch a.status {
-	case "ran", "error", "failed", "not written", "closed":
-		g.unsettled.settled(o.resource, o.tok, o.closing)
-	}
-	switch a.status {
 	case "ran":
 		return a.value, nil
 	case "error":
 		return nil, scriptError(a.text())
 	case "failed":
 		return nil, fmt.Errorf("%s: %w: the script broke off, and what it had written before stays: %w", o.what(), guard.ErrUnknown, scriptError(a.text()))
-	case "not written": // its only command was refused; the nonce tells that it is about this operation, whatever was lost
+	case "not written": // its only command was refused; the mark tells that it is about this operation, whatever was lost
 		return nil, fmt.Errorf("%s: not applied, and the mark is raised: %w", o.what(), scriptError(a.text()))
-	case "closed":
-		return nil, fmt.Errorf("%s: %w: a reply was lost, and other operations with the same token hide whether it was applied; "+
-			"it will not be from now on: %w", o.what(), guard.ErrUnknown, orClosed(lost))
-	case "stale":
+	case "gone":
+		return nil, gone(o, a.text())
+	case "overtaken":
+		return nil, fmt.Errorf("%s: %w: a later operation of this Guard came first; it will not be applied from now on", o.what(), guard.ErrUnknown)
+	case "untold":
+		return nil, fmt.Errorf("%s: %w: a reply was lost, and eight other Guards have written since, so the mark does not tell whether it was applied; "+
+			"Seal, and then read: %w", o.what(), guard.ErrUnknown, lost)
+	case "stale": // the mark tells that no earlier attempt was applied
 		highest, err := guard.ParseToken(a.text())
 		if err == nil {
 			err = guard.Check(o.resource, o.tok, highest)
 		}
 		if !errors.Is(err, guard.ErrStale) { // no token, or none that is higher
 			return nil, g.unreadable(o, fmt.Sprintf("a token %q", a.text()), lost)
-		}
-		g.unsettled.settled(o.resource, highest, nil)
-		if lost != nil {
-			return nil, fmt.Errorf("%s: %w: a reply was lost, and %d has been seen since, so it was applied before that or never: %w",
-				o.what(), guard.ErrUnknown, int64(highest), lost)
 		}
 		return nil, err
 	case "unreadable":
@@ -89,30 +87,36 @@ func (g *Guard) conclude(o *operation, a answer, lost error) (any, error) {
 	return nil, fmt.Errorf("%s: %w: the script answered %q", o.what(), guard.ErrUnknown, a.status)
 }
 
-func orClosed(lost error) error {
-	if lost == nil {
-		return errors.New("it was given up before it arrived")
+// gone is the outcome of an operation whose reply the mark has no longer, since another Guard's operation came after it.
+func gone(o *operation, how string) error {
+	const lost = "its reply was lost, and another operation came after it, so that only this is known"
+	switch how {
+	case "n":
+		return fmt.Errorf("%s: not applied, since Redis refused the command, and the mark is raised; %s", o.what(), lost)
+	case "r":
+		return fmt.Errorf("%s: %w: it was applied; %s", o.what(), guard.ErrUnknown, lost)
+	case "e":
+		return fmt.Errorf("%s: %w: it was applied, and the script returned an error; %s", o.what(), guard.ErrUnknown, lost)
 	}
-	return lost
+	return fmt.Errorf("%s: %w: the script broke off, and what it had written before stays; %s", o.what(), guard.ErrUnknown, lost)
 }
 
 // unreadable is the error of a mark that this version does not know.
 func (g *Guard) unreadable(o *operation, found string, lost error) error {
-	err := fmt.Errorf("the mark at the key %q cannot be read, it begins with %s; it was written by something else, or by another version", g.mark(o.resource), found)
+	err := fmt.Errorf("the mark at the key %q cannot be read, it begins with %s; it was written by something else, or by another version", o.mark(), found)
 	if lost != nil {
-		g.unsettled.add(o.resource, o.tok, o.nonce)
 		return fmt.Errorf("%s: %w: %w; and a reply was lost before: %w", o.what(), guard.ErrUnknown, err, lost)
 	}
 	return fmt.Errorf("%s: %w", o.what(), err)
 }
 
 // giveUp is the end without an answer that says it all.
-func (g *Guard) giveUp(ctx context.Context, o *operation, last, lost error) error {
+func giveUp(ctx context.Context, o *operation, last, lost error) error {
 	if lost == nil {
 		return because(ctx, fmt.Errorf("%s: not applied: %w", o.what(), last))
 	}
-	g.unsettled.add(o.resource, o.tok, o.nonce)
-	err := fmt.Errorf("%s: %w: no reply came, and it may still arrive until the next operation with this or a higher token: %w", o.what(), guard.ErrUnknown, lost)
+	err := fmt.Errorf("%s: %w: no reply came, and it may still arrive until the next operation of this Guard on the resource; Seal, and then read: %w",
+		o.what(), guard.ErrUnknown, lost)
 	if !errors.Is(lost, last) {
 		err = fmt.Errorf("%w; and at last: %w", err, last)
 	}

@@ -24,12 +24,17 @@
 // is no secret and gives no rights. Marks are never deleted, and have no time to live. Pipelines and transactions
 // (MULTI) are not offered: a script does what they do.
 //
-// An operation whose reply is lost is sent again with the number of the first time, a nonce that the mark keeps. Redis
-// then answers what it answered before, or refuses: it is applied once at most. So a lost reply gives
-// [guard.ErrUnknown] only when the mark no longer tells, because another operation of the same holder came before or
-// after, or when there is no answer at all. In the latter case the request may still be on its way. It can be
-// applied later, but never after a later Set, Del, Run or Seal of this Guard on that resource has been. So the way to
-// find out is to Seal again with the same token, and then to read: what is read stays.
+// Each operation has a number, and the mark keeps the last number of each of the eight Guards that wrote last, and the last
+// reply. So an operation whose reply is lost is sent again, and is applied once at most: Redis answers what it answered
+// before, or that it was applied, or applies it. A lost reply gives [guard.ErrUnknown] only when no answer comes at all,
+// when Run's reply was overwritten by another Guard's operation, or when eight other Guards have written since. When no
+// answer comes, the request may still be on its way. It can be applied later, but never after a later Set, Del, Run or Seal
+// of this Guard on that resource, with whatever token, was accepted. So the way to find out is to Seal again with the same
+// token, and then to read: what is read stays. All this ends where eight other Guards write one resource with the same
+// token in between: then what is late is taken for new.
+//
+// For this the operations of one Guard on one resource run one at a time, and wait for each other in the process; those on
+// different resources do not. Where many goroutines write one resource, that is their rate: one round trip each.
 //
 // Set the client's ContextTimeoutEnabled, and give each call a deadline. Without it go-redis waits for a reply until its
 // ReadTimeout, 5 s unless you set it, whatever the context says: a call with a deadline of 300 ms takes these 5 s when Redis
@@ -38,18 +43,24 @@
 // The mark of a resource is at the key prefix{resource}#mark, beside the value at prefix{resource}, see [Guard.Key].
 //
 // Get, Highest and all writes are answered by servers that take writes, so they fail while a primary refuses them, for
-// example for want of memory or of replicas.
+// example for want of replicas.
 //
-// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA,
-// GET, SET and DEL on the keys of the prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's sake
-// and may be refused.
+// While a slot of a cluster moves to another server, reads go on. Writes get TRYAGAIN, and are not applied, as long as the
+// resource's keys are not all on one side, which also is so for a resource that has a mark and no value, until the move is
+// over. With Options.Replicas writes to what has moved already fail until then, too, since they follow no redirection.
+//
+// Tested on Redis 7.0, alone, with Sentinel and as a cluster. It needs scripts, and of the server's rights EVAL, EVALSHA, GET,
+// GETEX, SET and DEL on the keys of the prefix, and INFO; with Options.Replicas WAIT; CONFIG GET is asked for a warning's
+// sake and may be refused.
 package redisguard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,13 +95,18 @@ type Options struct {
 // Guard guards the data of one Redis, which is a server, a group with Sentinel or a cluster. It is safe for concurrent
 // use. [New] makes one; the methods of a zero or nil Guard return an error.
 type Guard struct {
-	client    redis.UniversalClient
-	server    *redis.Client        // nil for a cluster
-	cluster   *redis.ClusterClient // nil for a server
-	opts      Options
-	programs  programs
-	unsettled unsettled
+	client   redis.UniversalClient
+	server   *redis.Client        // nil for a cluster
+	cluster  *redis.ClusterClient // nil for a server
+	opts     Options
+	instance string // tells this Guard's operations from those of others
+	programs programs
+	turns    turns
+	numbers  atomic.Int64 // the last operation's number
 }
+
+// instanceLength is that of random names in marks, in characters of five bits each.
+const instanceLength = 16
 
 var _ guard.Sealer = (*Guard)(nil)
 
@@ -106,7 +122,7 @@ func New(ctx context.Context, client redis.UniversalClient, o *Options) (*Guard,
 	if o == nil {
 		o = &Options{}
 	}
-	g := &Guard{client: client, opts: *o}
+	g := &Guard{client: client, opts: *o, instance: rand.Text()[:instanceLength]}
 	if err := g.opts.complete(); err != nil {
 		return nil, err
 	}

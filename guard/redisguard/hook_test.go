@@ -14,6 +14,7 @@ import (
 type beforeScript struct {
 	n    atomic.Int64
 	call func(n int) error
+	see  func(cmd redis.Cmder) // if it is set, it is called before, with every command
 }
 
 func (h *beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -24,7 +25,10 @@ func (h *beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 
 func (h *beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
+		if h.see != nil {
+			h.see(cmd)
+		}
+		if h.call != nil && strings.HasPrefix(cmd.Name(), "eval") {
 			if err := h.call(int(h.n.Add(1))); err != nil {
 				cmd.SetErr(err)
 				return err

@@ -30,11 +30,12 @@ func (g *Guard) inspect(ctx context.Context) error {
 }
 
 func (g *Guard) inspectServer(ctx context.Context, c *redis.Client) error {
-	cmd := &command{Cmd: redis.NewCmd(ctx, "info")}
+	section := &watched{text: "default"}
+	cmd := &command{redis.NewCmd(ctx, "info", section), section}
 	if err := c.Process(ctx, cmd); err != nil {
 		return fmt.Errorf("redisguard: INFO, which tells the eviction policy, was not answered: %w", err)
 	}
-	if !cmd.sent.Load() {
+	if section.written.Load() == 0 {
 		return errors.New("redisguard: this version of go-redis writes commands in a way that cannot be watched; take the one that go.mod names")
 	}
 	text, err := cmd.Text()

@@ -27,8 +27,8 @@ func (g *Guard) Key(resource, name string) string {
 	return key
 }
 
-// The guard's own keys, behind the value's: the mark's, and that of a key that never exists.
-const markSuffix, noneSuffix = "#mark", "#none"
+// markSuffix makes the mark's key of the value's.
+const markSuffix = "#mark"
 
 // mark is the key of the resource's mark.
 func (g *Guard) mark(resource string) string { return g.Key(resource, "") + markSuffix }
@@ -42,7 +42,7 @@ func (g *Guard) checkKeys(resource string, keys []string) error {
 			return fmt.Errorf("redisguard: Run on %q: the key %q need not lie in the same slot of a cluster as the resource's mark; "+
 				"use Key(resource, name), or a key with the hash tag {%s}", resource, k, tag)
 		}
-		if k == value+markSuffix || k == value+noneSuffix {
+		if k == value+markSuffix {
 			return fmt.Errorf("redisguard: Run on %q: the key %q is the guard's own", resource, k)
 		}
 	}

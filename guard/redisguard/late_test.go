@@ -4,6 +4,7 @@ package redisguard_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func arrive(t *testing.T, l *lossy) {
 	redistest.Eventually(t, "the late request has arrived", func() bool { return scripts() != before })
 }
 
-// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's nonce is another's.
+// One attempt is delayed, the next one is applied, and then the delayed one arrives, when the mark's newest entry is another's.
 func TestLateDuplicateOfAnAppliedOperationIsNotAppliedAgain(t *testing.T) {
 	l := startLossy(t, nil)
 	key := []string{l.g.Key("r", "n")}
@@ -103,8 +104,8 @@ func TestLateDuplicateOfAnAppliedOperationIsNotAppliedAgain(t *testing.T) {
 	holds(t, l.g, "r", "a", 5)
 }
 
-// Its own retry could not tell whether it had been applied, and saw to it that it will not be.
-func TestLateRequestOfAnUnknownOperationNeverLands(t *testing.T) {
+// Its own repetition found that it had not been applied, and applied it. Another operation came between and hid nothing.
+func TestLateRequestIsNotAppliedAfterItsRepetitionWas(t *testing.T) {
 	l := startLossy(t, nil)
 	accepted(t, "Seal", l.g.Seal(t.Context(), "r", 5))
 	l.client.AddHook(&beforeScript{call: func(n int) error {
@@ -114,11 +115,46 @@ func TestLateRequestOfAnUnknownOperationNeverLands(t *testing.T) {
 		return nil
 	}})
 	hit := l.proxy.Fail(redistest.DelayRequest)
-	unknown(t, "Run", l.through.Run(t.Context(), "r", 5, count, []string{l.g.Key("r", "n")}).Err())
+	if n, err := l.through.Run(t.Context(), "r", 5, count, []string{l.g.Key("r", "n")}).Int(); n != 1 || err != nil {
+		t.Errorf("Run = %d, %v; want 1", n, err)
+	}
 	<-hit
 	arrive(t, l)
-	if n := counter(t, l, "r"); n != 0 {
+	if n := counter(t, l, "r"); n != 1 {
 		t.Errorf("the counter is %d; the late request was applied", n)
 	}
 	holds(t, l.g, "r", "a", 5)
+}
+
+// A later operation shuts out an earlier one whatever their tokens are, and whether a third one that never arrived had a
+// higher one. Numbers are compared exactly, where doubles merge them and where they get longer.
+func TestLateRequestNeverLandsWhateverWasLostSince(t *testing.T) {
+	for _, first := range []int64{1, 9, 99, 1 << 53} {
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			l := startLossy(t, nil)
+			l.through.SetNumber(first - 1)
+			accepted(t, "Seal", l.g.Seal(t.Context(), "r", 5))
+			cut := errors.New("cut")
+			l.client.AddHook(&beforeScript{call: func(n int) error {
+				if n > 1 && n <= 4 {
+					return cut
+				}
+				return nil
+			}})
+			hit := l.proxy.Fail(redistest.DelayRequest)
+			unknown(t, "Run with 5", l.through.Run(t.Context(), "r", 5, count, []string{l.g.Key("r", "n")}).Err())
+			<-hit
+			if first == 1 {
+				h := &loses{on: true}
+				l.client.AddHook(h)
+				unknown(t, "Set with 6, which never arrives", l.through.Set(t.Context(), "r", 6, "six", 0))
+				h.on = false
+			}
+			accepted(t, "Seal with 5", l.through.Seal(t.Context(), "r", 5))
+			arrive(t, l)
+			if n := counter(t, l, "r"); n != 0 {
+				t.Errorf("the late request with 5 was applied after a Seal with 5")
+			}
+		})
+	}
 }

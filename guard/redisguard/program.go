@@ -7,8 +7,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
 
 //go:embed guard.lua
@@ -20,18 +18,14 @@ var setSource string
 //go:embed del.lua
 var delSource string
 
-//go:embed read.lua
-var readSource string
-
 // A write is a function. That of the user gets keys and arguments that are its own, and begins on the first line, so that
-// line numbers in errors are those of its source. Those of the guard read everything, and return the error they got.
+// line numbers in errors are those of its source. Those of the guard return the error they got.
 const head, userHead, tail = "local function fencedlock_write() ", "local function fencedlock_write(KEYS, ARGV, ...) ", "\nend\n"
 
 var (
 	setProgram  = newProgram(head + setSource + tail + "local fencedlock_single = true\n" + guardSource)
 	delProgram  = newProgram(head + delSource + tail + "local fencedlock_single = true\n" + guardSource)
 	sealProgram = newProgram("local fencedlock_write, fencedlock_single\n" + guardSource)
-	readScript  = redis.NewScript(readSource)
 )
 
 // program is a script that Redis runs.

@@ -18,32 +18,34 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// What Redis answers when it has not begun to run a script, or when the script's first write was refused. They are errors of the plant and say nothing about tokens. What is not here, such as the
-// errors of a proxy, proves nothing. NOSCRIPT is not here because it is answered at once.
+// What Redis answers when it has not begun to run a script, or when the script's first write was refused. They are errors
+// of the plant and say nothing about tokens. What is not here, such as the errors of a proxy, proves nothing.
 var (
 	// A failover, the loading of a snapshot, slots that move.
 	transientCodes = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "BUSY",
 		"ERR max number of clients reached"}
-	lastingCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "OOM", "MISCONF", "DENIED", "ERR Error compiling script"}
+	lastingCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "OOM", "MISCONF", "DENIED", "NOSCRIPT", "ERR Error compiling script",
+		"ERR Protocol error:"} // an argument that is longer than proto-max-bulk-len
 )
 
-// classify turns the error of an attempt into a *refusal if it proves that nothing was applied.
-func classify(err error, sent bool) error {
-	if !sent {
-		lasting := errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed)
-		return &refusal{err, !lasting}
-	}
+// isRefusal tells whether err is an answer of Redis that proves that the request was not carried out.
+func isRefusal(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
-		return err // a lost reply, or a request that may still be under way
+		return false
 	}
-	switch text := answer.Error(); {
-	case isTransient(text), redis.IsReadOnlyError(err):
-		return &refusal{err, true}
-	case slices.ContainsFunc(lastingCodes, begins(text)):
-		return &refusal{err, false}
+	text := answer.Error()
+	return isTransient(text) || redis.IsReadOnlyError(err) || slices.ContainsFunc(lastingCodes, begins(text))
+}
+
+// refused makes a *refusal of the error of what was not applied. What Redis has not answered can be otherwise a moment
+// later, but for the end of the context or of the client.
+func refused(err error) *refusal {
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		return &refusal{err, isTransient(answer.Error()) || redis.IsReadOnlyError(err)}
 	}
-	return err
+	return &refusal{err, !errors.Is(err, context.Canceled) && !errors.Is(err, redis.ErrClosed)}
 }
 
 func isTransient(text string) bool { return slices.ContainsFunc(transientCodes, begins(text)) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +39,8 @@ import (
 //   - redis.Nil, when the script returned nil or false.
 //
 // The reply is kept with the mark until the next operation, so that a repeated request is answered with it; keep replies
-// short. Tables are kept 16 deep, and errors inside of tables arrive as texts.
+// short. Where another Guard's operation came between, the error wraps [guard.ErrUnknown] and says that it was
+// applied. Tables are kept 16 deep, and errors inside of tables arrive as texts.
 func (g *Guard) Run(ctx context.Context, resource string, tok guard.Token, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	cmd, reply, err := g.run(ctx, resource, tok, script, keys, args)
 	g.report(ctx, resource, tok, err)
@@ -80,7 +82,7 @@ func (g *Guard) run(ctx context.Context, resource string, tok guard.Token, scrip
 		return cmd, nil, err
 	}
 	reply, err := g.do(ctx, &operation{name: "Run", resource: resource, tok: tok, program: program,
-		keys: append([]string{g.mark(resource)}, keys...), args: own})
+		keys: append(slices.Clip(keys), g.mark(resource)), args: own})
 	return cmd, reply, err
 }
 

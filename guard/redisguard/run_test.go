@@ -50,6 +50,8 @@ func TestScriptsAreTakenAsTheyAre(t *testing.T) {
 	for source, want := range map[string]any{
 		"return 1 -- comment":                                 int64(1),
 		"local function f() return KEYS[1] end return f()":    g.Key("r", ""),
+		"return loadstring('return KEYS[1]')()":               g.Key("r", ""), // not the mark's
+		"return loadstring('return #KEYS + #ARGV')()":         int64(2),
 		"-- comment\nreturn ARGV[1]":                          "x",
 		"return redis.sha1hex('')":                            "da39a3ee5e6b4b0d3255bfef95601890afd80709",
 		"local key, mark, save, last = 1, 2, 3, 4 return key": int64(1),
@@ -78,7 +80,6 @@ func TestRunRefusesWhatCannotBeGuarded(t *testing.T) {
 		"{r}":                           func() error { return g.Run(t.Context(), "r", 5, count, []string{g.Key("s", "n")}).Err() },
 		`{%7Br%7D}`:                     func() error { return g.Run(t.Context(), "{r}", 5, count, []string{g.Key("r", "n")}).Err() },
 		"the guard's own":               func() error { return g.Run(t.Context(), "r", 5, count, []string{g.Key("r", "") + "#mark"}).Err() },
-		"#none":                         func() error { return g.Run(t.Context(), "r", 5, count, []string{g.Key("r", "") + "#none"}).Err() },
 		"script is nil":                 func() error { return g.Run(t.Context(), "r", 5, nil, ok).Err() },
 		"#!": func() error {
 			return g.Run(t.Context(), "r", 5, redis.NewScript("#!lua flags=no-writes\nreturn 1"), ok).Err()

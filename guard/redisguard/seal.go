@@ -32,15 +32,15 @@ func (g *Guard) Highest(ctx context.Context, resource string) (guard.Token, erro
 		return 0, err
 	}
 	key := g.mark(resource)
-	text, err := g.read(ctx, resource, key)
+	text, err := g.read(ctx, key)
 	switch {
 	case err == redis.Nil:
 		return 0, nil
 	case err != nil:
 		return 0, because(ctx, fmt.Errorf("redisguard: the mark of %q at the key %q: %w", resource, key, err))
 	}
-	fields := strings.SplitN(text, " ", 5)
-	if len(fields) == 5 && fields[0] == "1" {
+	fields := strings.SplitN(text, " ", 4)
+	if len(fields) == 4 && fields[0] == "1" {
 		if tok, err := guard.ParseToken(fields[1]); err == nil {
 			return tok, nil
 		}

@@ -24,7 +24,7 @@ import (
 //     go-redis's for a server that is away or READONLY; those that can pass in a moment have been tried four times. A mark
 //     that cannot be read is an error that names its key.
 //
-// ctx governs the whole call, but go-redis waits for a reply that is under way until its ReadTimeout. With the client's
+// ctx governs the whole call, with the wait for an earlier operation of this Guard on resource, but go-redis waits for a reply that is under way until its ReadTimeout. With the client's
 // ContextTimeoutEnabled it waits no longer than ctx's deadline; a cancellation alone it does not see there. A context that has ended before the call gives its error, and nothing is sent.
 func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value any, ttl time.Duration) (err error) {
 	defer func() { g.report(ctx, resource, tok, err) }()
@@ -49,7 +49,7 @@ func (g *Guard) Set(ctx context.Context, resource string, tok guard.Token, value
 		args = append(args, ms)
 	}
 	key := g.Key(resource, "")
-	_, err = g.do(ctx, &operation{name: "Set", resource: resource, tok: tok, program: setProgram, keys: []string{key + markSuffix, key}, args: args})
+	_, err = g.do(ctx, &operation{name: "Set", resource: resource, tok: tok, program: setProgram, keys: []string{key, key + markSuffix}, args: args})
 	return err
 }
 
@@ -61,7 +61,7 @@ func (g *Guard) Del(ctx context.Context, resource string, tok guard.Token) (err 
 		return err
 	}
 	key := g.Key(resource, "")
-	_, err = g.do(ctx, &operation{name: "Del", resource: resource, tok: tok, program: delProgram, keys: []string{key + markSuffix, key}})
+	_, err = g.do(ctx, &operation{name: "Del", resource: resource, tok: tok, program: delProgram, keys: []string{key, key + markSuffix}})
 	return err
 }
 
@@ -77,17 +77,21 @@ func (g *Guard) Get(ctx context.Context, resource string) (string, error) {
 	if err := guard.CheckResource(resource); err != nil {
 		return "", err
 	}
-	value, err := g.read(ctx, resource, g.Key(resource, ""))
+	value, err := g.read(ctx, g.Key(resource, ""))
 	if err != nil && err != redis.Nil {
 		err = because(ctx, fmt.Errorf("redisguard: Get of %q: %w", resource, err))
 	}
 	return value, err
 }
 
-// read returns redis.Nil if there is no such key. go-redis may repeat it as it likes.
-func (g *Guard) read(ctx context.Context, resource, key string) (string, error) {
+// read returns redis.Nil if there is no such key. GETEX without an option changes nothing, but counts as a write: so a
+// replica, which may be behind, does not answer. It has one key, so that it goes on while a slot moves, and go-redis may
+// repeat it as it likes.
+func (g *Guard) read(ctx context.Context, key string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return readScript.Run(ctx, g.client, []string{key, g.Key(resource, "") + noneSuffix}).Text()
+	cmd := redis.NewStringCmd(ctx, "getex", key)
+	_ = g.client.Process(ctx, cmd)
+	return cmd.Result()
 }

@@ -1,7 +1,7 @@
 local done
-if ARGV[5] then
-	done = redis.pcall('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+if ARGV[2] then
+	done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 else
-	done = redis.pcall('SET', KEYS[2], ARGV[4])
+	done = redis.pcall('SET', KEYS[1], ARGV[1])
 end
 return done.err

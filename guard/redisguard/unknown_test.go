@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,54 +114,6 @@ func TestLostRepliesOfEveryFormAreAnsweredAgain(t *testing.T) {
 	}
 }
 
-// The mark knows the last operation alone. Where that is another one of the same holder, nobody can tell whether the lost
-// one came before it, so it is not sent a second time.
-func TestLostOperationHiddenByAnotherIsUnknownAndNotRepeated(t *testing.T) {
-	for name, fault := range map[string]redistest.Fault{"request lost": redistest.LoseRequest, "reply lost": redistest.LoseReply} {
-		t.Run(name, func(t *testing.T) {
-			l := startLossy(t, nil)
-			key := []string{l.g.Key("r", "n")}
-			accepted(t, "an earlier write", l.g.Set(t.Context(), "r", 5, "a", 0))
-			l.client.AddHook(&beforeScript{call: func(n int) error {
-				if n == 2 { // another goroutine of the holder, between the two attempts
-					accepted(t, "the other write", l.g.Set(t.Context(), "r", 5, "b", 0))
-				}
-				return nil
-			}})
-			l.proxy.Fail(fault)
-			unknown(t, "Run", l.through.Run(t.Context(), "r", 5, count, key).Err())
-			want := map[redistest.Fault]int{redistest.LoseRequest: 0, redistest.LoseReply: 1}[fault]
-			if n := counter(t, l, "r"); n != want {
-				t.Errorf("it ran %d times; want %d", n, want)
-			}
-			holds(t, l.g, "r", "b", 5)
-		})
-	}
-}
-
-// A refusal of the second attempt says nothing about the first one.
-func TestRefusalAfterALostReplyIsUnknown(t *testing.T) {
-	for name, fault := range map[string]redistest.Fault{"request lost": redistest.LoseRequest, "reply lost": redistest.LoseReply} {
-		t.Run(name, func(t *testing.T) {
-			var outcomes []error
-			l := startLossy(t, &redisguard.Options{OnOutcome: func(_ context.Context, _ string, _ guard.Token, err error) { outcomes = append(outcomes, err) }})
-			l.client.AddHook(&beforeScript{call: func(n int) error {
-				if n == 2 {
-					accepted(t, "the next holder", l.g.Set(t.Context(), "r", 6, "next", 0))
-				}
-				return nil
-			}})
-			l.proxy.Fail(fault)
-			err := l.through.Set(t.Context(), "r", 5, "late", 0)
-			unknown(t, "Set", err)
-			if len(outcomes) != 1 || outcomes[0] != err {
-				t.Errorf("OnOutcome got %v", outcomes)
-			}
-			holds(t, l.g, "r", "next", 6)
-		})
-	}
-}
-
 // go-redis repeats nothing in secret: the requests are those of the guard.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
@@ -199,6 +152,23 @@ func TestServerThatStandsStillLeavesTheOutcomeUnknown(t *testing.T) {
 	holds(t, l.g, "r", settled, 5)
 }
 
+// Redis reads no argument that is too long, and closes the connection, so nothing was applied whatever became of the reply.
+func TestValueThatRedisDoesNotTakeIsNotUnknown(t *testing.T) {
+	c, g := start(t, "--proto-max-bulk-len", "1mb")
+	accepted(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	err := g.Set(t.Context(), "r", 5, strings.Repeat("x", 64<<20), 0)
+	plant(t, "Set", err)
+	if err == nil || !strings.Contains(err.Error(), "proto-max-bulk-len") {
+		t.Errorf("Set = %.300v; want an error that says what to look at", err)
+	}
+	holds(t, g, "r", "a", 5)
+	// What is as long as it may be.
+	accepted(t, "Set", g.Set(t.Context(), "r", 5, strings.Repeat("x", 1<<20), 0))
+	if n := c.StrLen(t.Context(), g.Key("r", "")).Val(); n != 1<<20 {
+		t.Errorf("the value has %d bytes", n)
+	}
+}
+
 // Nothing listens: nothing was sent, and that is known.
 func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
 	t.Parallel()
@@ -213,6 +183,7 @@ func TestServerThatIsAwayIsNotUnknown(t *testing.T) {
 	s.Kill()
 	// Connections of before break, and that proves nothing.
 	_ = c.Ping(t.Context()).Err()
+	c.AddHook(&beforeScript{see: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }}) // one that logs
 	plant(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
 	plant(t, "Seal", g.Seal(t.Context(), "r", 5))
 	plant(t, "Run", g.Run(t.Context(), "r", 5, count, []string{g.Key("r", "n")}).Err())
