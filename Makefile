@@ -38,9 +38,13 @@ bench: ## benchmarks beside the code, then the comparison with etcd's own mutex:
 	go test -run '^$$' -bench . -benchmem ./guard/...
 	cd integration/bench; go run . $(BENCH)
 
-soak: ## the long forms of tests that are short in CI: 15 s of late writers at an S3 server, objects of 1 GiB in little memory
+# How long the last part of the soak takes: make soak SOAK_FOR=1h
+SOAK_FOR ?= 10m
+
+soak: ## the long forms of tests that are short in CI: 15 s of late writers at an S3 server, objects of 1 GiB in little memory, and what 200 sessions leave behind
 	scripts/setup
 	FENCEDLOCK_SOAK=1 FENCEDLOCK_REQUIRE_SERVERS=1 go test -count=1 -v -timeout 20m -run 'TestStress|TestLargeObjects' ./guard/blobguard/
+	go run ./integration/soak -for $(SOAK_FOR)
 
 # How long the fault run takes, and what else it is told: make faults FAULTS_FOR=1h FAULTS='-seed 42 -mode guarded'
 FAULTS_FOR ?= 5m
