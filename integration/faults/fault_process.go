@@ -56,12 +56,13 @@ func kill(n *nemesis, s step) (strike, error) {
 	return strike{target: who, undo: m.replace}, nil
 }
 
-// stepClock sets the clock that a worker's sessions look at.
-func stepClock(by string) fault {
+// stepClock sets the clock that a worker's sessions look at, and when the fault ends sets it once more. A clock that was set
+// forward stays: to set it right again would be to set it back, which is another fault, with an excuse of its own.
+func stepClock(by, afterwards string) fault {
 	return func(n *nemesis, s step) (strike, error) {
 		m := n.mate(s)
 		m.order("step %s", by)
-		return strike{target: m.who(), undo: func() { m.order("step 0s") }}, nil
+		return strike{target: m.who(), undo: func() { m.order("step %s", afterwards) }}, nil
 	}
 }
 

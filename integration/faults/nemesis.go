@@ -32,8 +32,8 @@ var faults = map[string]fault{
 	"pause-after-read": pauseAt("after-read"),
 	"pause-inside":     pauseAt("inside"),
 	"kill":             kill,
-	"clock-forward":    stepClock("1h"),
-	"clock-back":       stepClock("-1h"),
+	"clock-forward":    stepClock("1h", "0s"),
+	"clock-back":       stepClock("-1h", "1h"),
 	"revoke":           revoke,
 	"delete-key":       deleteKey,
 

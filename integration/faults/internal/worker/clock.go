@@ -14,4 +14,4 @@ type steppedClock struct{ by atomic.Int64 }
 
 func (c *steppedClock) now() time.Duration { return clock.SinceBoot() + time.Duration(c.by.Load()) }
 
-func (c *steppedClock) step(by time.Duration) { c.by.Store(int64(by)) }
+func (c *steppedClock) step(by time.Duration) { c.by.Add(int64(by)) }

@@ -39,7 +39,7 @@ func TestASessionSeesTheStepOfItsClock(t *testing.T) {
 		t.Errorf("an hour later: Err() = %v, want ErrExpired", err)
 	}
 	s = open()
-	c.step(0) // an hour back
+	c.step(-time.Hour)
 	if left := s.Remaining(); left < 59*time.Minute {
 		t.Errorf("with a clock that was set back by an hour %v remain", left)
 	}

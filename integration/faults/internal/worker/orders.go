@@ -13,7 +13,7 @@ import (
 //
 //	stop PLACE TAG NAME  take that lock, stop at that place under it, and say "stopping TAG"; at "lingering", look for long
 //	go TAG             forget an order to stop
-//	step DURATION      set the clock of later and present sessions
+//	step DURATION      set the clock of later and present sessions forward by that much, or back
 //	lose METHOD III    lose the replies of the next calls of etcd, as many as there are strokes
 //	late METHOD AFTER  deliver the next call after that time, and tell its caller at once that the reply was lost
 //	pass               end of what lose and late do
