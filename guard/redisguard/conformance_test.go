@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -83,7 +84,7 @@ func TestServerWithReplicaPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, durable...)
 	s.StartReplica(t)
-	o := &redisguard.Options{Replicas: 1}
+	o := &redisguard.Options{Replicas: 1, ReplicaTimeout: 30 * time.Second}
 	guardtest.Run(t, func(t *testing.T) guardtest.Store {
 		c := s.Client(t)
 		flush(t, c)

@@ -81,7 +81,7 @@ func do(args ...any) func(*testing.T, *redis.Client) {
 
 func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]*redisguard.Options{"plain": nil, "one connection": {Replicas: 1}} {
+	for name, o := range map[string]*redisguard.Options{"plain": nil, "one connection": {Replicas: 1, ReplicaTimeout: 30 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Start(t)
 			s.StartReplica(t)
