@@ -35,25 +35,40 @@ func (l *Lease) Reread() time.Duration { return min(l.ttl/3, 5*time.Second) }
 // that it needs all the same.
 func (l *Lease) Watch(ctx context.Context, key string, tell func()) *Watch {
 	w := &Watch{lease: l, key: key, tell: tell}
-	l.Go(func(over context.Context) {
-		// Not a child of ctx, whose metadata would open a stream of their own.
-		watching, cancel := context.WithCancel(over)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		w.run(watching)
-	})
+	l.Go(func(over context.Context) { w.run(ctx, over) })
 	return w
 }
 
-func (w *Watch) run(ctx context.Context) {
-	for closed := 0; ctx.Err() == nil; closed++ {
-		once, cancel := context.WithCancel(ctx)
+// run watches until ctx or over, which is the lease's, ends.
+func (w *Watch) run(ctx, over context.Context) {
+	// Not a child of ctx, whose metadata would open a stream of their own.
+	wanted, cancel := context.WithCancel(over)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	for closed := 0; wanted.Err() == nil; closed++ {
+		once, end := context.WithCancel(over)
 		w.mu.Lock()
-		w.gen, w.again = w.lease.watchGen.Load(), cancel
+		w.gen, w.again = w.lease.watchGen.Load(), end
 		gen := w.gen
 		w.mu.Unlock()
-		for resp := range w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), w.key, clientv3.WithCreatedNotify()) {
-			if resp.Err() == nil {
+		// The client forgets a watch that is cancelled before the server has said that it is there, and the server then
+		// keeps it until the key changes or the stream ends. So that answer is awaited, for a while.
+		created := make(chan struct{})
+		unhook := context.AfterFunc(ctx, func() {
+			atMost := time.NewTimer(w.lease.Reread())
+			defer atMost.Stop()
+			select {
+			case <-created:
+			case <-atMost.C:
+			case <-over.Done():
+			}
+			end()
+		})
+		responses := w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), w.key, clientv3.WithCreatedNotify())
+		close(created)
+		for resp := range responses {
+			if resp.Err() == nil || resp.CompactRevision != 0 {
+				// One that resumes after its connection was lost, and finds its revision compacted, starts anew.
 				closed = 0
 			} else {
 				// A stream keeps the login that it was opened with, and all new
@@ -62,9 +77,10 @@ func (w *Watch) run(ctx context.Context) {
 			}
 			w.tell()
 		}
-		cancel()
+		unhook()
+		end()
 		w.tell()
-		if pause(ctx, w.lease.ttl, closed) != nil {
+		if pause(wanted, w.lease.ttl, closed) != nil {
 			return
 		}
 	}
