@@ -89,7 +89,8 @@ func TestRepeatedRequestWaitsForReplicasToo(t *testing.T) {
 	through := redis.NewClient(&redis.Options{Addr: proxy.Addr})
 	defer through.Close()
 	g := newGuard(t, through, o)
-	accepted(t, "Set", g.Set(t.Context(), "r", 5, "a", 0))
+	patient := newGuard(t, primary.Client(t), &redisguard.Options{Replicas: 1, ReplicaTimeout: 30 * time.Second})
+	accepted(t, "Set", patient.Set(t.Context(), "r", 5, "a", 0))
 	replica.Pause(t) // connected, and behind
 	proxy.Fail(redistest.LoseReply)
 	err := g.Set(t.Context(), "r", 6, "b", 0)
