@@ -35,7 +35,7 @@ type Faults struct {
 
 // Counts says how often a method was used.
 type Counts struct {
-	Calls    int // attempts of unary calls, or streams opened; also those that a hook did not let out
+	Calls    int // attempts of unary calls, or streams opened; also those that a hook did not let out, not those whose ctx was over
 	Sent     int // messages that went out on streams
 	Received int // messages that came in on streams
 }
@@ -113,8 +113,11 @@ func (f *Faults) add(r *rule) {
 }
 
 // take counts a call and returns the rule for it, nil if there is none.
-func (f *Faults) take(fullMethod string, stream bool) (method string, _ *rule) {
+func (f *Faults) take(ctx context.Context, fullMethod string, stream bool) (method string, _ *rule) {
 	method = path.Base(fullMethod)
+	if ctx.Err() != nil {
+		return method, nil // grpc sends nothing
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count(method, Counts{Calls: 1})
@@ -144,7 +147,7 @@ func (f *Faults) count(method string, add Counts) {
 
 func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	name, r := f.take(method, false)
+	name, r := f.take(ctx, method, false)
 	if r == nil {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
@@ -154,7 +157,7 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 
 func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	name, r := f.take(method, true)
+	name, r := f.take(ctx, method, true)
 	var hook StreamHook
 	if r != nil {
 		hook = *r.stream

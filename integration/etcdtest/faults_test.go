@@ -38,6 +38,25 @@ func TestLostReplyLeavesAnAppliedPut(t *testing.T) {
 	put(t, behind, "a", "2")
 }
 
+// Who compares counts before and after wants to know of what may have gone out.
+func TestCallWhoseContextIsOverIsNoAttempt(t *testing.T) {
+	f, behind, _ := faulty(t)
+	put(t, behind, "a", "1")
+	before := f.Count("")
+	f.LoseReplies("Put", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := behind.Put(ctx, "a", "2"); err == nil {
+		t.Error("put without an error")
+	}
+	if now := f.Count(""); now != before {
+		t.Errorf("counts %+v, then %+v", before, now)
+	}
+	if _, err := behind.Put(t.Context(), "a", "3"); status.Code(err) != codes.Unavailable {
+		t.Errorf("the call used up the rule: %v", err)
+	}
+}
+
 // What the documentation of Faults says about clientv3 holds for the version in use.
 func TestClientRetriesAreAsDocumented(t *testing.T) {
 	cluster := etcdtest.Start(t, nil)
