@@ -32,11 +32,11 @@ func classify(err error, complete bool, failed error) error {
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w: the request was not sent: %w", blobguard.ErrRefused, err)
+	case complete: // whatever a later pass, of a policy that sends again, came to
+		return err
 	case failed != nil:
 		return fmt.Errorf("%w: the body cannot be read: %w", blobguard.ErrRefused, err)
-	case !complete:
-		// A server that refuses a large body early hangs up, and its answer gets lost.
-		return fmt.Errorf("%w: the connection ended before all was sent: %w", blobguard.ErrConflict, err)
 	}
-	return err
+	// A server that refuses a large body early hangs up, and its answer gets lost.
+	return fmt.Errorf("%w: the connection ended before all was sent: %w", blobguard.ErrConflict, err)
 }
