@@ -4,13 +4,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
 
+	"github.com/fencedlock/fencedlock/examples/internal/story"
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
 )
 
@@ -20,94 +17,61 @@ const (
 	withdraw = 30  // is what B takes away
 )
 
-// stage is where the story is told.
-type stage struct {
-	began time.Time
-	dir   string
-	etcd  []string
+// bothHalves returns nil only if both went as told.
+func bothHalves(ctx context.Context, s *story.Stage) error {
+	s.Width = 1
+	s.Say("", "etcd runs at %s, the account is a file below %s", s.Etcd[0], s.Dir)
+	if err := withGuard(ctx, s); err != nil {
+		return fmt.Errorf("with the guard: %w", err)
+	}
+	if err := withoutGuard(ctx, s); err != nil {
+		return fmt.Errorf("without the guard: %w", err)
+	}
+	fmt.Print("\nBoth halves went as told. The lock was the same and worked as it should in both;\n" +
+		"what kept the balance right was the guard. A worker's program: examples/quickstart/worker.go\n")
+	return nil
 }
 
-// say prints a line of the timeline.
-func (s *stage) say(who, format string, args ...any) {
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n               ")
-	fmt.Printf("%6.2f s  %1s  %s\n", time.Since(s.began).Seconds(), who, text)
-}
-
-func (s *stage) withGuard(ctx context.Context) error {
+func withGuard(ctx context.Context, s *story.Stage) error {
 	fmt.Print("\nWITH THE GUARD: the write carries the token, and the database refuses one that is too low.\n\n")
-	balance, err := s.tell(ctx, "refused", true)
+	balance, err := tell(ctx, s, "refused", true)
 	if err != nil {
 		return err
 	}
 	if balance != opening-withdraw {
 		return fmt.Errorf("the balance is %d, though A was refused and B's write makes it %d", balance, opening-withdraw)
 	}
-	s.say("", "The balance is %d: RIGHT. B's withdrawal stands, and A knows that its deposit was not made.", balance)
+	s.Say("", "The balance is %d: RIGHT. B's withdrawal stands, and A knows that its deposit was not made.", balance)
 	return nil
 }
 
-func (s *stage) withoutGuard(ctx context.Context) error {
+func withoutGuard(ctx context.Context, s *story.Stage) error {
 	fmt.Print("\nWITHOUT THE GUARD: the same lock, the same pause, and a write that nobody checks.\n\n")
-	balance, err := s.tell(ctx, "written", false)
+	balance, err := tell(ctx, s, "written", false)
 	if err != nil {
 		return err
 	}
 	if balance != opening+deposit {
 		return fmt.Errorf("the balance is %d, though A's late write made it %d", balance, opening+deposit)
 	}
-	s.say("", "The balance is %d: WRONG. %d - %d + %d is %d; A's late write has wiped out B's withdrawal.",
+	s.Say("", "The balance is %d: WRONG. %d - %d + %d is %d; A's late write has wiped out B's withdrawal.",
 		balance, opening, withdraw, deposit, opening-withdraw+deposit)
 	return nil
 }
 
 // tell has A's write end in the given way, and returns the balance after it.
-func (s *stage) tell(ctx context.Context, want string, guarded bool) (balance int, err error) {
-	account := filepath.Join(s.dir, want+".db")
+func tell(ctx context.Context, s *story.Stage, want string, guarded bool) (balance int, err error) {
+	account := filepath.Join(s.Dir, want+".db")
 	if err := newAccount(ctx, account); err != nil {
 		return 0, err
 	}
-	s.say("", "The balance is %d. A is to deposit %d, B to withdraw %d.", opening, deposit, withdraw)
+	s.Say("", "The balance is %d. A is to deposit %d, B to withdraw %d.", opening, deposit, withdraw)
 
-	a, err := start(ctx, job{Name: "A", Etcd: s.etcd, Account: account, Amount: deposit, Guarded: guarded})
+	err = s.LateWriter(ctx, ttl,
+		job{Name: "A", Etcd: s.Etcd, Account: account, Amount: deposit, Guarded: guarded},
+		job{Name: "B", Etcd: s.Etcd, Account: account, Amount: -withdraw, Guarded: guarded},
+		func() error { return nil }, want)
 	if err != nil {
-		return 0, err
-	}
-	defer a.end()
-	if err := s.hear(ctx, a, "holds", "ready"); err != nil {
-		return 0, err
-	}
-	if err := a.signal(syscall.SIGSTOP); err != nil {
-		return 0, err
-	}
-	s.say("A", "is stopped (SIGSTOP to process %d), as if its machine froze; its lease lasts %v", a.cmd.Process.Pid, ttl)
-
-	b, err := start(ctx, job{Name: "B", Etcd: s.etcd, Account: account, Amount: -withdraw, Guarded: guarded})
-	if err != nil {
-		return 0, err
-	}
-	defer b.end()
-	s.say("B", "wants the lock (process %d) and has to wait", b.cmd.Process.Pid)
-	if err := s.hear(ctx, b, "holds", "ready"); err != nil {
-		return 0, err
-	}
-	if err := b.goOn(); err != nil {
-		return 0, err
-	}
-	if err := s.hear(ctx, b, "written", "released"); err != nil {
-		return 0, err
-	}
-	if err := b.wait(ctx); err != nil {
-		return 0, err
-	}
-
-	if err := errors.Join(a.goOn(), a.signal(syscall.SIGCONT)); err != nil {
-		return 0, err
-	}
-	s.say("A", "is continued, and does not know that time has passed")
-	if err := s.hear(ctx, a, want, "lost"); err != nil {
-		return 0, err
-	}
-	if err := a.wait(ctx); err != nil {
 		return 0, err
 	}
 
@@ -117,21 +81,6 @@ func (s *stage) tell(ctx context.Context, want string, guarded bool) (balance in
 	}
 	defer db.Close()
 	return readBalance(ctx, db)
-}
-
-// hear waits for these steps of a worker, in this order, and prints what it tells about them.
-func (s *stage) hear(ctx context.Context, p *process, steps ...string) error {
-	for _, want := range steps {
-		e, err := p.next(ctx)
-		if err != nil {
-			return fmt.Errorf("waiting for the step %q: %w", want, err)
-		}
-		s.say(p.name, "%s", e.Text)
-		if e.Step != want {
-			return fmt.Errorf("worker %s should have come to the step %q, and came to %q", p.name, want, e.Step)
-		}
-	}
-	return nil
 }
 
 // newAccount makes the database file.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/fencedlock/fencedlock/examples/internal/story"
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/sqlguard"
 	"github.com/fencedlock/fencedlock/lock"
@@ -33,7 +34,7 @@ type job struct {
 }
 
 // work adds an amount to the balance of the account, under the lock "account/1".
-func work(ctx context.Context, j job, say func(step, format string, args ...any)) error {
+func work(ctx context.Context, j job, say story.Tell) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: j.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("etcd client: %w", err)

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/fencedlock/fencedlock/examples/internal/story"
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/httpguard"
 	"github.com/fencedlock/fencedlock/lock"
@@ -29,13 +30,13 @@ const (
 )
 
 // work adds an amount to the balance of account 1 through the bank at a URL, under the lock "account/1".
-func work(ctx context.Context, j job, say func(step, format string, args ...any)) error {
+func work(ctx context.Context, j job, say story.Tell) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: j.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("etcd client: %w", err)
 	}
 	defer etcd.Close()
-	s, err := session.New(ctx, etcd, &session.Options{TTL: ttl, Owner: "client " + j.Name})
+	s, err := session.New(ctx, etcd, &session.Options{TTL: ttl, Owner: "client " + j.Client})
 	if err != nil {
 		return err
 	}

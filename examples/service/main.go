@@ -13,61 +13,34 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"net"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
-	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/examples/internal/story"
 )
 
 func main() {
-	if encoded, ok := os.LookupEnv(jobVariable); ok {
-		exit(jobMain(encoded))
-	}
-	// Whatever ends the program, its processes, etcd and the files are to go with it: SIGPIPE is for `service | head`.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer stop()
-	err := run(ctx)
-	if ctx.Err() != nil {
-		err = fmt.Errorf("stopped before the end: %w", context.Cause(ctx))
-	}
-	exit(err)
+	story.Main("service", do, bothHalves)
 }
 
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "service: %v\n", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+// job is what a process is told to do: to serve File, or else to change the balance through the server at URL.
+type job struct {
+	File    string   // a server's database
+	Client  string   // a name
+	Etcd    []string // endpoints
+	URL     string   // of the server
+	Amount  int      // to add to the balance
+	Guarded bool
 }
 
-// run returns nil only if both halves went as told.
-func run(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", "service-")
+func do(ctx context.Context, j job, tell story.Tell) error {
+	if j.File == "" {
+		return work(ctx, j, tell)
+	}
+	// The stage keeps the listener and hands it to each server, as systemd does: its port stays ours between two of them.
+	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
-		return fmt.Errorf("no temporary folder: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
-	s := stage{began: time.Now(), dir: dir}
-	etcd, err := etcdtest.New(ctx, &etcdtest.Options{Dir: dir})
-	if err != nil {
-		return fmt.Errorf("etcd did not start: %w", err)
-	}
-	defer func() { err = errors.Join(err, etcd.Close()) }()
-	s.etcd = etcd.Endpoints()
-
-	if err := s.withGuard(ctx); err != nil {
-		return fmt.Errorf("with the guard: %w", err)
-	}
-	if err := s.withoutGuard(ctx); err != nil {
-		return fmt.Errorf("without the guard: %w", err)
-	}
-	fmt.Print("\nBoth halves went as told. The lock, the token and the server were the same in both; what kept the balance right was\n" +
-		"the guard in the server's database. The programs: examples/service/server.go and client.go\n")
-	return nil
+	return serve(ctx, j.File, l)
 }

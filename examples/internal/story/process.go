@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package story
 
 import (
 	"bytes"
@@ -9,28 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
 )
 
-// jobVariable makes this program a client or a server: it holds the job.
-const jobVariable = "SERVICE_JOB"
+// jobVariable holds the job of a process.
+const jobVariable = "FENCEDLOCK_STORY_JOB"
 
-// patience is how long a process may take for one step. The longest is B's wait for the end of A's lease.
-const patience = 15 * time.Second
-
-// job is what a process is told to do: to serve File, or else to change the balance through the server at URL.
-type job struct {
-	Name    string   // of the process
-	File    string   // a server's database
-	Etcd    []string // endpoints
-	URL     string   // of the server
-	Amount  int      // to add to the balance
-	Guarded bool
-}
+// Patience is how long a process may take for one step. The longest is the wait for the end of another one's lease.
+const Patience = 15 * time.Second
 
 // event is what a process tells about one step, as a line of JSON on its standard output.
 type event struct {
@@ -38,30 +27,29 @@ type event struct {
 	Text string
 }
 
-func jobMain(encoded string) error {
-	var j job
+// HasJob reports whether this process was started by [Stage.Start].
+func HasJob() bool {
+	_, has := os.LookupEnv(jobVariable)
+	return has
+}
+
+func runJob[Job any](encoded string, work func(context.Context, Job, Tell) error) error {
+	var j Job
 	if err := json.Unmarshal([]byte(encoded), &j); err != nil {
 		return fmt.Errorf("%s is set, and holds no job: %w", jobVariable, err)
 	}
-	ctx := context.Background()
-	if j.File != "" {
-		// The stage keeps the listener and hands it to each server, as systemd does: its port stays ours between two of them.
-		l, err := net.FileListener(os.NewFile(3, "listener"))
-		if err != nil {
-			return err
-		}
-		return serve(ctx, j.File, l)
-	}
 	out := json.NewEncoder(os.Stdout)
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
 	return work(ctx, j, func(step, format string, args ...any) {
 		if err := out.Encode(event{step, fmt.Sprintf(format, args...)}); err != nil {
-			exit(err) // the stage is gone
+			stop(fmt.Errorf("the stage is gone: %w", err))
 		}
 	})
 }
 
-// process runs this program as a client or a server.
-type process struct {
+// Process runs this program in a process of its own.
+type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
@@ -71,21 +59,21 @@ type process struct {
 	err    error      // how it ended; set before events is closed
 }
 
-// start runs a process until its end, until end is called, or until ctx ends. A server gets the listener.
-func start(ctx context.Context, j job, listener ...*os.File) (*process, error) {
+// Start runs a process, which gets the files from number 3 on, until its end, until End is called, or until ctx ends.
+func (s *Stage) Start(ctx context.Context, name string, job any, files ...*os.File) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := json.Marshal(j)
+	encoded, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{name: j.Name, cmd: exec.CommandContext(ctx, program), cancel: cancel, events: make(chan event, 10)}
+	p := &Process{name: name, cmd: exec.CommandContext(ctx, program), cancel: cancel, events: make(chan event, 10)}
 	p.cmd.Env = append(os.Environ(), jobVariable+"="+string(encoded))
+	p.cmd.ExtraFiles = files
 	p.cmd.Stderr = &p.stderr
-	p.cmd.ExtraFiles = listener
 	stdout, err := p.cmd.StdoutPipe()
 	if err == nil {
 		p.stdin, err = p.cmd.StdinPipe()
@@ -95,13 +83,13 @@ func start(ctx context.Context, j job, listener ...*os.File) (*process, error) {
 	}
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("%s did not start: %w", j.Name, err)
+		return nil, fmt.Errorf("%s did not start: %w", name, err)
 	}
 	go p.read(stdout)
 	return p, nil
 }
 
-func (p *process) read(stdout io.Reader) {
+func (p *Process) read(stdout io.Reader) {
 	defer close(p.events)
 	for in := json.NewDecoder(stdout); ; {
 		var e event
@@ -116,34 +104,47 @@ func (p *process) read(stdout io.Reader) {
 	}
 }
 
-// end kills the process if it still runs, stopped or not, and returns when it is gone.
-func (p *process) end() {
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// End kills the process if it still runs, stopped or not, and returns when it is gone.
+func (p *Process) End() {
 	p.cancel()
 	for range p.events {
 	}
 }
 
+// Ended waits for the end of a process that tells nothing, or of ctx, and returns how the process ended.
+func (p *Process) Ended(ctx context.Context) error {
+	select {
+	case <-p.events:
+		return p.endedEarly()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // next returns what the process tells next.
-func (p *process) next(ctx context.Context) (event, error) {
+func (p *Process) next(ctx context.Context) (event, error) {
 	select {
 	case e, ok := <-p.events:
 		if !ok {
 			return e, p.endedEarly()
 		}
 		return e, nil
-	case <-time.After(patience):
-		return event{}, fmt.Errorf("%s has told nothing for %v", p.name, patience)
+	case <-time.After(Patience):
+		return event{}, fmt.Errorf("%s has told nothing for %v", p.name, Patience)
 	case <-ctx.Done():
 		return event{}, context.Cause(ctx)
 	}
 }
 
-func (p *process) endedEarly() error {
+func (p *Process) endedEarly() error {
 	return fmt.Errorf("%s ended too early: %w", p.name, p.err)
 }
 
-// wait returns nil when the client has ended as it should.
-func (p *process) wait(ctx context.Context) error {
+// wait returns nil when the process has ended as it should.
+func (p *Process) wait(ctx context.Context) error {
 	e, err := p.next(ctx)
 	if err == nil {
 		return fmt.Errorf("%s should have been done, and told: %s", p.name, e.Text)
@@ -154,15 +155,15 @@ func (p *process) wait(ctx context.Context) error {
 	return err
 }
 
-func (p *process) signal(s syscall.Signal) error {
+func (p *Process) signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		return fmt.Errorf("sending %v to %s: %w", s, p.name, err)
 	}
 	return nil
 }
 
-// goOn lets the client make its write.
-func (p *process) goOn() error {
+// goOn sends the line on standard input that the process waits for.
+func (p *Process) goOn() error {
 	select {
 	case _, ok := <-p.events:
 		if !ok {
