@@ -32,7 +32,7 @@ type Config struct {
 	Program func(dir string, port int) []string
 	// Ping tells whether the server on the port answers.
 	Ping func(port int) error
-	// PIDFile is where in the folder the server writes its process id.
+	// PIDFile is where in the folder the server writes its process id. "" is for servers that write none.
 	PIDFile string
 	// Quit is the signal that makes the server end at once, with all its processes.
 	Quit syscall.Signal
@@ -54,6 +54,9 @@ type Daemon struct {
 
 // New makes the folder and starts what will clean it up. The server is not started yet.
 func New(c Config) (*Daemon, error) {
+	if c.PIDFile == "" {
+		c.PIDFile, c.Program = "pid", written(c.Program)
+	}
 	d := &Daemon{c: c}
 	var err error
 	if !c.AsRoot {
@@ -71,6 +74,26 @@ func New(c Config) (*Daemon, error) {
 	}
 	if err := d.startReaper(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(d.Dir))
+	}
+	return d, nil
+}
+
+// written puts a shell before the program, which writes the process id that the server keeps when it takes the shell's place.
+func written(program func(string, int) []string) func(string, int) []string {
+	return func(dir string, port int) []string {
+		return append([]string{"/bin/sh", "-c", `echo $$ >pid && exec "$@"`, "sh"}, program(dir, port)...)
+	}
+}
+
+// Run is New, and Up.
+func Run(c Config) (*Daemon, error) {
+	d, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Up(); err != nil {
+		d.Close()
+		return nil, err
 	}
 	return d, nil
 }

@@ -110,7 +110,7 @@ func TestMissingPostgresSkipsUnlessRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv("PGTEST_MISSING") == "1" {
-		pgtest.Hide(t)
+		pgtest.Hide()
 		pgtest.Database(t)
 		return
 	}

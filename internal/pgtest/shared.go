@@ -4,28 +4,19 @@ package pgtest
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/fencedlock/fencedlock/internal/daemon"
 )
 
-// shared is the one server of this test process, for tests that are content with a database of their own.
-var shared struct {
-	once sync.Once
-	s    *Server
-	err  error
-}
+// shared is for tests that are content with a database of their own.
+var shared daemon.Shared[*Server]
 
 // Shared returns the server that all tests of this process use, started at the first call without fsync. It is for
 // tests that neither stop nor configure it. The package's TestMain must run [Main].
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	shared.once.Do(func() { shared.s, shared.err = start(false) })
-	if shared.err != nil {
-		daemon.Unavailable(t, shared.err)
-	}
-	return shared.s
+	return shared.Get(t, func() (*Server, error) { return start(false) })
 }
 
 // Database returns the connection string of an empty database on the shared server, for this test alone.
@@ -51,21 +42,7 @@ func Schema(t testing.TB) string {
 	return s.DSN("postgres") + "&search_path=" + name
 }
 
-type runner interface{ Run() int }
-
-type main struct{ m runner }
-
 // Main wraps a testing.M so that the shared server is stopped after the tests:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
-func Main(m runner) interface{ Run() int } { return main{m} }
-
-// Run runs the tests and stops the server.
-func (w main) Run() int {
-	defer func() {
-		if shared.s != nil {
-			shared.s.Close()
-		}
-	}()
-	return w.m.Run()
-}
+func Main(m daemon.Runner) daemon.Runner { return shared.Main(m) }

@@ -10,6 +10,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -51,18 +53,18 @@ func start() (*Server, error) {
 		Name:   "s3test",
 		AsRoot: true, // it does not mind, and the program lies in the repository
 		Program: func(dir string, port int) []string {
-			// The shell is there to write the process id that the server keeps when it takes the shell's place.
-			return []string{"/bin/sh", "-c", `echo $$ >pid && mkdir -p data && exec "$@"`, "sh",
-				program, "--port", "127.0.0.1:" + strconv.Itoa(port), "--access", accessKey, "--secret", secretKey, "--quiet", "--keep-alive", "posix", "data"}
+			return []string{program, "--port", "127.0.0.1:" + strconv.Itoa(port), "--access", accessKey, "--secret", secretKey, "--quiet", "--keep-alive", "posix", "data"}
 		},
-		Ping:    ping,
-		PIDFile: "pid",
-		Quit:    syscall.SIGKILL,
+		Ping: ping,
+		Quit: syscall.SIGKILL,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Up(); err != nil {
+	if err = os.Mkdir(filepath.Join(d.Dir, "data"), 0o700); err == nil {
+		err = d.Up()
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
