@@ -2,7 +2,6 @@
 package httpfault
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log"
@@ -12,41 +11,40 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
-// Fault handles a request that came to the proxy; forward passes it on to the server.
-type Fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
-
 // Proxy is a proxy on a port of 127.0.0.1. Its methods are safe for concurrent use.
+//
+// What has come in whole is carried out, also when the client leaves: on a network it could not be called back either.
 type Proxy struct {
 	Address string // host and port
+
+	forward http.Handler
+	there   sync.RWMutex // held for reading while a request is with the server
 
 	mu    sync.Mutex
 	fault Fault
 }
 
-// New starts a proxy in front of the server at host:port, and ends it with the test.
-func New(t testing.TB, server string) *Proxy {
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
+// New starts a proxy in front of the server at host:port, and ends it with the test. The edits are made to each request
+// that is passed on.
+func New(t testing.TB, server string, edits ...func(*httputil.ProxyRequest)) *Proxy {
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, ExpectContinueTimeout: time.Second}
 	discard := log.New(io.Discard, "", 0)
-	forward := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: server}) },
+	p := &Proxy{forward: &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: server})
+			for _, edit := range edits {
+				edit(r)
+			}
+		},
 		Transport: transport,
 		ErrorLog:  discard,
 		// An answer of the proxy's own would be one that the server never gave.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	p := &Proxy{}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		fault := p.fault
-		p.mu.Unlock()
-		if fault == nil {
-			forward.ServeHTTP(w, r)
-			return
-		}
-		fault(w, r, forward)
-	}))
+	}}
+	s := httptest.NewUnstartedServer(p)
 	s.Config.ErrorLog = discard
 	s.Start()
 	t.Cleanup(func() {
@@ -58,6 +56,9 @@ func New(t testing.TB, server string) *Proxy {
 	return p
 }
 
+// KeepHost leaves the host that the client has written, for servers whose requests are signed with it.
+func KeepHost(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host }
+
 // Set makes the fault handle all requests from now on; nil: they are passed on.
 func (p *Proxy) Set(fault Fault) {
 	p.mu.Lock()
@@ -65,60 +66,32 @@ func (p *Proxy) Set(fault Fault) {
 	p.fault = fault
 }
 
-// Only makes a fault of the requests that match; the others are passed on.
-func Only(match func(*http.Request) bool, fault Fault) Fault {
-	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-		if match(r) {
-			fault(w, r, forward)
-		} else {
-			forward.ServeHTTP(w, r)
-		}
+// Alone runs fn while no request is with the server: it waits for those that are, and cuts off those that come.
+func (p *Proxy) Alone(fn func() error) error {
+	p.there.Lock()
+	defer p.there.Unlock()
+	return fn()
+}
+
+// ServeHTTP handles a client's request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	fault := p.fault
+	p.mu.Unlock()
+	if fault == nil {
+		p.pass(w, r)
+		return
 	}
+	fault(w, r, http.HandlerFunc(p.pass))
 }
 
-// LoseRequest takes the request and cuts the connection; the server never sees it.
-func LoseRequest(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	panic(http.ErrAbortHandler)
-}
-
-// LoseReply lets the server answer, and cuts the connection instead of passing the answer on.
-func LoseReply(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
-	forward.ServeHTTP(httptest.NewRecorder(), r)
-	panic(http.ErrAbortHandler)
-}
-
-// Late keeps requests until they are released. The zero value is ready to use.
-type Late struct {
-	mu   sync.Mutex
-	kept []func() int
-}
-
-// Keep takes the request and cuts the connection; the server sees it at Release.
-func (l *Late) Keep(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		late := r.Clone(context.WithoutCancel(r.Context()))
-		l.mu.Lock()
-		l.kept = append(l.kept, func() int {
-			late.Body = io.NopCloser(bytes.NewReader(body))
-			w := httptest.NewRecorder()
-			forward.ServeHTTP(w, late)
-			return w.Code
-		})
-		l.mu.Unlock()
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+	if !p.there.TryRLock() {
+		panic(http.ErrAbortHandler)
 	}
-	panic(http.ErrAbortHandler)
-}
-
-// Release lets the server have the requests that were kept, and returns the statuses of its answers.
-func (l *Late) Release() []int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var statuses []int
-	for _, send := range l.kept {
-		statuses = append(statuses, send())
-	}
-	l.kept = nil
-	return statuses
+	defer p.there.RUnlock()
+	// With a context that can end, since a ReverseProxy looks for a client that leaves if it cannot.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	p.forward.ServeHTTP(w, r.WithContext(ctx))
 }

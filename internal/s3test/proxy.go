@@ -3,10 +3,7 @@
 package s3test
 
 import (
-	"bytes"
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,6 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
 // Fault is what a [Proxy] does to a request.
@@ -40,42 +39,25 @@ const (
 
 // Proxy stands between clients and a server. It knows enough of S3 to sign a request that it has changed.
 type Proxy struct {
-	t         testing.TB
-	target    string
-	transport *http.Transport
-	server    *http.Server
-	address   string
+	t    testing.TB
+	http *httpfault.Proxy
+	late httpfault.Late
 
-	mu      sync.Mutex
-	plan    func(*http.Request) Fault // guarded by mu
-	log     []*http.Request           // without bodies; guarded by mu
-	delayed []func() int              // each returns the status; guarded by mu
+	mu   sync.Mutex
+	plan func(*http.Request) Fault // guarded by mu
+	log  []*http.Request           // without bodies; guarded by mu
 }
 
 // NewProxy starts a proxy in front of the server at host:port. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{t: t, target: target, address: l.Addr().String(), transport: &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: time.Second, DisableCompression: true}}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = p.server.Serve(l) // always an error, that of Close
-	}()
-	t.Cleanup(func() {
-		_ = p.server.Close()
-		<-done
-		p.transport.CloseIdleConnections()
-	})
+	p := &Proxy{t: t, http: httpfault.New(t, target, httpfault.KeepHost)}
+	p.http.Set(p.serve)
 	return p
 }
 
 // Address is the proxy's host and port.
-func (p *Proxy) Address() string { return p.address }
+func (p *Proxy) Address() string { return p.http.Address }
 
 // Set makes plan decide about each request from now on; nil lets all pass. It is called for one request at a time.
 func (p *Proxy) Set(plan func(*http.Request) Fault) {
@@ -108,18 +90,8 @@ func (p *Proxy) Requests() []*http.Request {
 	return log
 }
 
-// Release lets the requests of DelayRequest go to the server, and returns the statuses of its answers.
-func (p *Proxy) Release() []int {
-	p.mu.Lock()
-	delayed := p.delayed
-	p.delayed = nil
-	p.mu.Unlock()
-	var statuses []int
-	for _, send := range delayed {
-		statuses = append(statuses, send())
-	}
-	return statuses
-}
+// Release lets the requests of DelayRequest go to the server, and returns the statuses of its answers, 0 for none.
+func (p *Proxy) Release() []int { return p.late.Release() }
 
 func (p *Proxy) decide(r *http.Request) Fault {
 	p.mu.Lock()
@@ -131,81 +103,29 @@ func (p *Proxy) decide(r *http.Request) Fault {
 	return p.plan(r)
 }
 
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	f := p.decide(r)
-	if f == Pass {
-		p.answer(w, r.Context(), r, r.Body)
-		return
-	}
-	// The whole body is here before anything is cut, so that the client cannot know where.
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	switch f {
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	switch p.decide(r) {
+	case Pass:
+		forward.ServeHTTP(w, r)
+	case LoseRequest:
+		httpfault.LoseRequest(w, r, forward)
 	case LoseReply:
-		p.discard(r, body)
-		panic(http.ErrAbortHandler)
+		httpfault.LoseReply(w, r, forward)
 	case DelayRequest:
-		p.mu.Lock()
-		p.delayed = append(p.delayed, func() int { return p.discard(r, body) })
-		p.mu.Unlock()
-		panic(http.ErrAbortHandler)
+		p.late.Keep(w, r, forward)
 	case Repeat:
-		p.discard(r, body)
+		httpfault.Repeat(w, r, forward)
 	case DropConditions:
 		r.Header.Del("If-Match")
 		r.Header.Del("If-None-Match")
 		if err := sign(r); err != nil {
 			p.t.Error(err)
 		}
+		forward.ServeHTTP(w, r)
 	case Fail:
+		_, _ = io.Copy(io.Discard, r.Body) // whatever has come of it
 		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	case LoseRequest:
-		panic(http.ErrAbortHandler)
 	}
-	p.answer(w, r.Context(), r, bytes.NewReader(body))
-}
-
-// send hands a request to the server. The client may have gone by then.
-func (p *Proxy) send(ctx context.Context, r *http.Request, body io.Reader) (*http.Response, error) {
-	out := r.Clone(ctx)
-	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", p.target, ""
-	out.Body = io.NopCloser(body)
-	if r.ContentLength == 0 {
-		out.Body = http.NoBody
-	}
-	out.Header.Del("Connection")
-	return p.transport.RoundTrip(out)
-}
-
-func (p *Proxy) answer(w http.ResponseWriter, ctx context.Context, r *http.Request, body io.Reader) {
-	resp, err := p.send(ctx, r, body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	defer resp.Body.Close()
-	for k, v := range resp.Header {
-		w.Header()[k] = v
-	}
-	w.Header().Del("Connection")
-	w.WriteHeader(resp.StatusCode)
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// discard sends a request whose answer nobody gets, and returns its status, 0 for none.
-func (p *Proxy) discard(r *http.Request, body []byte) int {
-	resp, err := p.send(context.Background(), r, bytes.NewReader(body))
-	if err != nil {
-		p.t.Errorf("s3test: %s %s: %v", r.Method, r.URL.Path, err)
-		return 0
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	_ = resp.Body.Close()
-	return resp.StatusCode
 }
 
 // sign signs a changed request as the client would have done.
