@@ -9,8 +9,8 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
 	"github.com/fencedlock/fencedlock/guard/blobguard/buckettest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(aztest.Main(m)) }
@@ -18,6 +18,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(aztest.Main(m)) }
 func TestBucketPassesTheSuite(t *testing.T) {
 	buckettest.Run(t, func(t *testing.T) blobguard.Bucket {
 		s := aztest.Shared(t)
-		return azbucket.New(aztest.NewClient(t, s.Address(), s.Container(t), nil))
+		return azbucket.New(newClient(t, s.Address(), newContainer(t, s), nil))
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
 	"github.com/fencedlock/fencedlock/guard/guardtest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -36,11 +36,6 @@ func newGuard(t testing.TB, b blobguard.Bucket, o *blobguard.Options) *blobguard
 
 // hashed is a key for any resource, also for names that URLs and files cannot have.
 func hashed(resource string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(resource))) }
-
-// upload is a request that writes an object.
-func upload(r *http.Request) bool {
-	return r.Method == http.MethodPut
-}
 
 // guards take turns, as processes on several machines do.
 type guards struct {
@@ -91,9 +86,9 @@ func TestGuardPassesTheSuite(t *testing.T) {
 }
 
 func store(t *testing.T, s *aztest.Server, codec blobguard.Codec) guardtest.Store {
-	name := s.Container(t)
+	name := newContainer(t, s)
 	open := func(address string) *blobguard.Guard {
-		return newGuard(t, azbucket.New(aztest.NewClient(t, address, name, nil)), &blobguard.Options{Codec: codec, Key: hashed, MaxRetries: 8})
+		return newGuard(t, azbucket.New(newClient(t, address, name, nil)), &blobguard.Options{Codec: codec, Key: hashed, MaxRetries: 8})
 	}
 	g := &guards{all: []*blobguard.Guard{open(s.Address()), open(s.Address()), open(s.Address())}}
 	proxy := httpfault.New(t, s.Address())
@@ -101,7 +96,7 @@ func store(t *testing.T, s *aztest.Server, codec blobguard.Codec) guardtest.Stor
 	losing := func(fault httpfault.Fault, times int64) func(context.Context, string, guard.Token, string) error {
 		return func(ctx context.Context, resource string, tok guard.Token, value string) error {
 			var hits atomic.Int64
-			proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && hits.Add(1) <= times }, fault))
+			proxy.Set(httpfault.Only(func(r *http.Request) bool { return aztest.Upload(r) && hits.Add(1) <= times }, fault))
 			defer proxy.Set(nil)
 			err := lossy.Put(ctx, resource, tok, strings.NewReader(value))
 			if hits.Load() == 0 {

@@ -14,16 +14,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
 // Were a deletion sent again in secret, the first request would remove what is written after the answer to the second.
 func TestDeleteSendsOneRequest(t *testing.T) {
 	s := aztest.Shared(t)
-	name := s.Container(t)
+	name := newContainer(t, s)
 	proxy := httpfault.New(t, s.Address())
-	b := azbucket.New(aztest.NewClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
+	b := azbucket.New(newClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Retry: policy.RetryOptions{MaxRetries: 5, RetryDelay: time.Millisecond},
 	}}))
 	for _, c := range []struct {

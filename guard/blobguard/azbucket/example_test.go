@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 )
 
 // A report is kept as it is, with its mark in the metadata, and a late writer is refused.
@@ -52,7 +52,7 @@ func publish(ctx context.Context, client *container.Client, out io.Writer) error
 func TestExample(t *testing.T) {
 	s := aztest.Shared(t)
 	var out strings.Builder
-	if err := publish(t.Context(), aztest.NewClient(t, s.Address(), s.Container(t), nil), &out); err != nil {
+	if err := publish(t.Context(), newClient(t, s.Address(), newContainer(t, s), nil), &out); err != nil {
 		t.Fatal(err)
 	}
 	if want := "true guard: stale token 7 for \"daily.pdf\": 9 has been seen, so a newer holder is at work; stop writing\n"; out.String() != want {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 )
 
 func TestCallsOfABucketWithoutAClientFail(t *testing.T) {
@@ -42,7 +42,7 @@ func TestCallsOfABucketWithoutAClientFail(t *testing.T) {
 
 // "There is no data" and "there is no container" must not be taken for each other.
 func TestMissingContainerIsNoMissingBlob(t *testing.T) {
-	b := azbucket.New(aztest.NewClient(t, aztest.Shared(t).Address(), "no-such-container", nil))
+	b := azbucket.New(newClient(t, aztest.Shared(t).Address(), "no-such-container", nil))
 	for _, r := range [][2]int64{{0, -1}, {0, 0}, {3, 4}, {-5, -1}} {
 		if _, err := b.Get(t.Context(), "k", r[0], r[1]); err == nil || errors.Is(err, blobguard.ErrNotExist) {
 			t.Errorf("Get(%d, %d) = %v; want an error other than ErrNotExist", r[0], r[1], err)
@@ -64,7 +64,7 @@ func TestMissingContainerIsNoMissingBlob(t *testing.T) {
 // Go's HTTP client would unpack such a blob on the way, so neither its stamp nor its size would be right.
 func TestPackedBlobIsReadAsItIsStored(t *testing.T) {
 	s := aztest.Shared(t)
-	client := aztest.NewClient(t, s.Address(), s.Container(t), nil)
+	client := newClient(t, s.Address(), newContainer(t, s), nil)
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := io.WriteString(z, strings.Repeat("0123456789", 1000))
@@ -129,7 +129,7 @@ func TestGetMixesNoVersions(t *testing.T) {
 // Somebody has changed the metadata by hand: a mark that cannot be read is not the same as none.
 func TestStampWithoutItsFrameIsNoMissingStamp(t *testing.T) {
 	s := aztest.Shared(t)
-	client := aztest.NewClient(t, s.Address(), s.Container(t), nil)
+	client := newClient(t, s.Address(), newContainer(t, s), nil)
 	for _, value := range []string{"5", "[5", "5]"} {
 		if _, err := client.NewBlockBlobClient("k").Upload(t.Context(), streaming.NopCloser(strings.NewReader("x")), &blockblob.UploadOptions{
 			Metadata: map[string]*string{"fencedlock": &value},

@@ -18,7 +18,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -29,9 +29,9 @@ import (
 func TestStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	for _, codec := range codecs {
 		s := aztest.Shared(t)
-		name := s.Container(t)
+		name := newContainer(t, s)
 		var ignored dropConditions
-		client := aztest.NewClient(t, s.Address(), name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{PerCallPolicies: []policy.Policy{&ignored}}})
+		client := newClient(t, s.Address(), name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{PerCallPolicies: []policy.Policy{&ignored}}})
 		_, err := blobguard.New(t.Context(), azbucket.New(client), &blobguard.Options{Codec: codec})
 		if err == nil || !strings.Contains(err.Error(), "ignores conditions") {
 			t.Errorf("%s: New = %v; want an error that says that conditions are ignored", codec, err)
@@ -39,7 +39,7 @@ func TestStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 		if ignored == 0 {
 			t.Error("no condition came")
 		}
-		for key, err := range azbucket.New(aztest.NewClient(t, s.Address(), name, nil)).List(t.Context(), "") {
+		for key, err := range azbucket.New(newClient(t, s.Address(), name, nil)).List(t.Context(), "") {
 			t.Errorf("the probe left %q, %v", key, err)
 		}
 	}
@@ -50,7 +50,7 @@ type dropConditions int
 
 func (d *dropConditions) Do(r *policy.Request) (*http.Response, error) {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
-		if h := r.Raw().Header; upload(r.Raw()) && h.Get(name) != "" {
+		if h := r.Raw().Header; aztest.Upload(r.Raw()) && h.Get(name) != "" {
 			h.Del(name)
 			*d++
 		}
@@ -70,7 +70,7 @@ func TestOwnWriteWhoseAnswerWasLostIsApplied(t *testing.T) {
 			g, other := newGuard(t, through, opts), newGuard(t, direct, opts)
 			for tok := guard.Token(5); tok < 8; tok++ { // creates, replaces
 				hits := 0
-				proxy.Set(httpfault.Only(func(r *http.Request) bool { hits++; return upload(r) && hits < 3 }, fault))
+				proxy.Set(httpfault.Only(func(r *http.Request) bool { hits++; return aztest.Upload(r) && hits < 3 }, fault))
 				err := g.Put(t.Context(), "doc", tok, strings.NewReader(tok.String()))
 				proxy.Set(nil)
 				if err != nil {
@@ -104,7 +104,7 @@ func TestLateUploadOfAPausedHolderIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var late httpfault.Late
-		proxy.Set(httpfault.Only(upload, late.Keep))
+		proxy.Set(httpfault.Only(aztest.Upload, late.Keep))
 		if err := paused.Put(t.Context(), "doc", 5, strings.NewReader("late")); !errors.Is(err, guard.ErrUnknown) {
 			t.Errorf("%s: Put = %v; want ErrUnknown", codec, err)
 		}
@@ -124,15 +124,15 @@ func TestLateUploadOfAPausedHolderIsRefused(t *testing.T) {
 // The control: the same without a guard.
 func TestLateUploadWithoutAGuardOverwritesItsSuccessor(t *testing.T) {
 	s := aztest.Shared(t)
-	name := s.Container(t)
+	name := newContainer(t, s)
 	proxy := httpfault.New(t, s.Address())
 	write := func(address, content string) error {
 		ctx := policy.WithRetryOptions(t.Context(), policy.RetryOptions{MaxRetries: -1})
-		_, err := aztest.NewClient(t, address, name, nil).NewBlockBlobClient("doc").Upload(ctx, streaming.NopCloser(strings.NewReader(content)), nil)
+		_, err := newClient(t, address, name, nil).NewBlockBlobClient("doc").Upload(ctx, streaming.NopCloser(strings.NewReader(content)), nil)
 		return err
 	}
 	var late httpfault.Late
-	proxy.Set(httpfault.Only(upload, late.Keep))
+	proxy.Set(httpfault.Only(aztest.Upload, late.Keep))
 	if err := write(proxy.Address, "late"); err == nil {
 		t.Fatal("the upload was not held up")
 	}
@@ -140,7 +140,7 @@ func TestLateUploadWithoutAGuardOverwritesItsSuccessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	late.Release()
-	if c := content(t, azbucket.New(aztest.NewClient(t, s.Address(), name, nil)), "doc"); c != "late" {
+	if c := content(t, azbucket.New(newClient(t, s.Address(), name, nil)), "doc"); c != "late" {
 		t.Errorf("it holds %q: the story shows nothing", c)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 )
 
 // BenchmarkPut overwrites one object with the guard and without it, in turn on one server, which keeps objects in memory: so
@@ -25,8 +25,8 @@ func BenchmarkPut(b *testing.B) {
 		for _, size := range []int{1 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/size=%d", codec, size), func(b *testing.B) {
 				s := aztest.Shared(b)
-				name := s.Container(b)
-				client := aztest.NewClient(b, s.Address(), name, nil)
+				name := newContainer(b, s)
+				client := newClient(b, s.Address(), name, nil)
 				g := newGuard(b, azbucket.New(client), &blobguard.Options{Codec: codec})
 				body, tok := strings.Repeat("x", size), guard.Token(0)
 				guarded := func() error {

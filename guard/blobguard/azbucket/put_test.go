@@ -26,7 +26,7 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/azbucket/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -34,9 +34,9 @@ import (
 func newBucket(t testing.TB) (direct, through *azbucket.Bucket, proxy *httpfault.Proxy) {
 	t.Helper()
 	s := aztest.Shared(t)
-	name := s.Container(t)
+	name := newContainer(t, s)
 	proxy = httpfault.New(t, s.Address())
-	return azbucket.New(aztest.NewClient(t, s.Address(), name, nil)), azbucket.New(aztest.NewClient(t, proxy.Address, name, nil)), proxy
+	return azbucket.New(newClient(t, s.Address(), name, nil)), azbucket.New(newClient(t, proxy.Address, name, nil)), proxy
 }
 
 func mustPut(t testing.TB, b blobguard.Bucket, key, content string, expect blobguard.Version) blobguard.Version {
@@ -173,7 +173,7 @@ func TestPutThatWasNeverSentIsRefused(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	nobody := azbucket.New(aztest.NewClient(t, l.Addr().String(), "container", nil))
+	nobody := azbucket.New(newClient(t, l.Addr().String(), "container", nil))
 	if _, err := nobody.Put(t.Context(), "k", strings.NewReader("x"), ""); kind(err) != "refused" {
 		t.Errorf("nobody there: %v; want ErrRefused", err)
 	}
@@ -192,16 +192,16 @@ func (zeroes) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
 // https://github.com/aws/aws-sdk-java-v2/issues/6580
 func TestPutSendsOneRequest(t *testing.T) {
 	s := aztest.Shared(t)
-	name := s.Container(t)
+	name := newContainer(t, s)
 	proxy := httpfault.New(t, s.Address())
-	client := aztest.NewClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
+	client := newClient(t, proxy.Address, name, &container.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Retry: policy.RetryOptions{MaxRetries: 5, RetryDelay: time.Millisecond}, // the user's choice for all else
 	}})
 	b := azbucket.New(client)
 	for fault, f := range map[string]httpfault.Fault{"502": gatewayError, "503": answer(503, bloberror.ServerBusy), "cut": httpfault.LoseReply} {
 		for _, size := range []int{0, 10, 6 << 20} {
 			var n atomic.Int64
-			proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, f))
+			proxy.Set(httpfault.Only(func(r *http.Request) bool { return aztest.Upload(r) && n.Add(1) == 1 }, f))
 			_, err := b.Put(t.Context(), fmt.Sprint(fault, size), strings.NewReader(strings.Repeat("x", size)), "")
 			proxy.Set(nil)
 			if kind(err) != "open" || n.Load() != 1 {
@@ -212,7 +212,7 @@ func TestPutSendsOneRequest(t *testing.T) {
 
 	// The control: the client left to itself takes its own write for another's.
 	var n atomic.Int64
-	proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, httpfault.LoseReply))
+	proxy.Set(httpfault.Only(func(r *http.Request) bool { return aztest.Upload(r) && n.Add(1) == 1 }, httpfault.LoseReply))
 	any := azcore.ETagAny
 	_, err := client.NewBlockBlobClient("plain").Upload(t.Context(), streaming.NopCloser(strings.NewReader("x")), &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &any}},
@@ -230,7 +230,7 @@ func TestEveryUploadCarriesItsCondition(t *testing.T) {
 	_, through, proxy := newBucket(t)
 	var seen []*http.Request
 	proxy.Set(func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-		if upload(r) {
+		if aztest.Upload(r) {
 			seen = append(seen, r)
 		}
 		forward.ServeHTTP(w, r)
@@ -373,7 +373,7 @@ func TestPutLeavesTheBodyAloneWhenItReturns(t *testing.T) {
 // A lease refuses everybody who does not show it; that says nothing about the version.
 func TestBlobWithALeaseIsRefused(t *testing.T) {
 	s := aztest.Shared(t)
-	client := aztest.NewClient(t, s.Address(), s.Container(t), nil)
+	client := newClient(t, s.Address(), newContainer(t, s), nil)
 	b := azbucket.New(client)
 	v := mustPut(t, b, "k", "old", "")
 	held, err := lease.NewBlobClient(client.NewBlobClient("k"), nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/buckettest"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(gcstest.Main(m)) }
 func TestBucketPassesTheSuite(t *testing.T) {
 	buckettest.Run(t, func(t *testing.T) blobguard.Bucket {
 		s := gcstest.Shared(t)
-		return gcsbucket.New(gcstest.NewClient(t, s.Address()), s.Bucket(t))
+		return gcsbucket.New(newClient(t, s.Address()), newName(t, s))
 	})
 }
 
@@ -30,6 +30,6 @@ func TestBucketPassesTheSuiteOverTheJSONInterface(t *testing.T) {
 		s := gcstest.Shared(t)
 		proxy := httpfault.New(t, s.Address())
 		proxy.Set(withoutMetadata)
-		return gcsbucket.New(gcstest.NewClient(t, proxy.Address, storage.WithJSONReads()), s.Bucket(t))
+		return gcsbucket.New(newClient(t, proxy.Address, storage.WithJSONReads()), newName(t, s))
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
 	"github.com/fencedlock/fencedlock/guard/guardtest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -36,11 +36,6 @@ func newGuard(t testing.TB, b blobguard.Bucket, o *blobguard.Options) *blobguard
 
 // hashed is a key for any resource, also for names that URLs and files cannot have.
 func hashed(resource string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(resource))) }
-
-// upload is a request that writes an object.
-func upload(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/upload/")
-}
 
 // guards take turns, as processes on several machines do.
 type guards struct {
@@ -93,9 +88,9 @@ func TestGuardPassesTheSuite(t *testing.T) {
 }
 
 func store(t *testing.T, s *gcstest.Server, codec blobguard.Codec) guardtest.Store {
-	name := s.Bucket(t)
+	name := newName(t, s)
 	open := func(address string) *blobguard.Guard {
-		return newGuard(t, gcsbucket.New(gcstest.NewClient(t, address), name), &blobguard.Options{Codec: codec, Key: hashed, MaxRetries: 8})
+		return newGuard(t, gcsbucket.New(newClient(t, address), name), &blobguard.Options{Codec: codec, Key: hashed, MaxRetries: 8})
 	}
 	g := &guards{all: []*blobguard.Guard{open(s.Address()), open(s.Address()), open(s.Address())}}
 	proxy := httpfault.New(t, s.Address())
@@ -103,7 +98,7 @@ func store(t *testing.T, s *gcstest.Server, codec blobguard.Codec) guardtest.Sto
 	losing := func(fault httpfault.Fault, times int64) func(context.Context, string, guard.Token, string) error {
 		return func(ctx context.Context, resource string, tok guard.Token, value string) error {
 			var hits atomic.Int64
-			proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && hits.Add(1) <= times }, fault))
+			proxy.Set(httpfault.Only(func(r *http.Request) bool { return gcstest.Upload(r) && hits.Add(1) <= times }, fault))
 			defer proxy.Set(nil)
 			err := lossy.Put(ctx, resource, tok, strings.NewReader(value))
 			if hits.Load() == 0 {

@@ -10,16 +10,16 @@ import (
 	"cloud.google.com/go/storage"
 
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
 // Were a deletion sent again in secret, the first request would remove what is written after the answer to the second.
 func TestDeleteSendsOneRequest(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
+	name := newName(t, s)
 	proxy := httpfault.New(t, s.Address())
-	client := gcstest.NewClient(t, proxy.Address)
+	client := newClient(t, proxy.Address)
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways))
 	b := gcsbucket.New(client, name)
 	for _, c := range []struct {

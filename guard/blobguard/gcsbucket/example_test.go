@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 )
 
 // A report is kept as it is, with its mark in the metadata, and a late writer is refused.
@@ -51,7 +51,7 @@ func publish(ctx context.Context, client *storage.Client, out io.Writer) error {
 }
 
 func TestExample(t *testing.T) {
-	client := gcstest.NewClient(t, gcstest.Shared(t).Address())
+	client := newClient(t, gcstest.Shared(t).Address())
 	if err := client.Bucket("reports").Create(t.Context(), "project", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 )
 
 func TestCallsOfABucketWithoutAClientFail(t *testing.T) {
 	var none *gcsbucket.Bucket
-	for _, b := range []*gcsbucket.Bucket{none, {}, gcsbucket.New(nil, "bucket"), gcsbucket.New(gcstest.NewClient(t, "127.0.0.1:1"), "")} {
+	for _, b := range []*gcsbucket.Bucket{none, {}, gcsbucket.New(nil, "bucket"), gcsbucket.New(newClient(t, "127.0.0.1:1"), "")} {
 		_, get := b.Get(t.Context(), "k", 0, -1)
 		_, put := b.Put(t.Context(), "k", strings.NewReader("x"), "")
 		del := b.Delete(t.Context(), "k")
@@ -38,7 +38,7 @@ func TestCallsOfABucketWithoutAClientFail(t *testing.T) {
 
 // "There is no data" and "there is no bucket" must not be taken for each other.
 func TestMissingBucketIsNoMissingObject(t *testing.T) {
-	b := gcsbucket.New(gcstest.NewClient(t, gcstest.Shared(t).Address()), "no-such-bucket")
+	b := gcsbucket.New(newClient(t, gcstest.Shared(t).Address()), "no-such-bucket")
 	for _, r := range [][2]int64{{0, -1}, {0, 0}, {3, 4}, {-5, -1}} {
 		if _, err := b.Get(t.Context(), "k", r[0], r[1]); err == nil || errors.Is(err, blobguard.ErrNotExist) {
 			t.Errorf("Get(%d, %d) = %v; want an error other than ErrNotExist", r[0], r[1], err)
@@ -52,8 +52,8 @@ func TestMissingBucketIsNoMissingObject(t *testing.T) {
 // Cloud Storage and Go's HTTP client unpack such an object on the way, so neither its stamp nor its size would be right.
 func TestObjectThatIsUnpackedOnTheWayIsAnError(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
-	client := gcstest.NewClient(t, s.Address())
+	name := newName(t, s)
+	client := newClient(t, s.Address())
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := io.WriteString(z, "0123456789")
@@ -125,8 +125,8 @@ func TestGetOfAnObjectThatPutWroteIsOneRequest(t *testing.T) {
 // A cache would give old marks for new ones, https://cloud.google.com/storage/docs/caching.
 func TestObjectsAreKeptOutOfCaches(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
-	client := gcstest.NewClient(t, s.Address())
+	name := newName(t, s)
+	client := newClient(t, s.Address())
 	mustPut(t, gcsbucket.New(client, name), "k", "x", "")
 	attrs, err := client.Bucket(name).Object("k").Attrs(t.Context())
 	if err != nil || attrs.CacheControl != "no-store" || attrs.ContentType != "application/octet-stream" || attrs.ContentEncoding != "" {
@@ -137,8 +137,8 @@ func TestObjectsAreKeptOutOfCaches(t *testing.T) {
 // Somebody has changed the metadata by hand: a mark that cannot be read is not the same as none.
 func TestStampWithoutItsFrameIsNoMissingStamp(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
-	client := gcstest.NewClient(t, s.Address())
+	name := newName(t, s)
+	client := newClient(t, s.Address())
 	for _, value := range []string{"5", "[5", "5]"} {
 		w := client.Bucket(name).Object("k").NewWriter(t.Context())
 		w.Metadata = map[string]string{"fencedlock": value}

@@ -15,7 +15,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -61,7 +61,7 @@ func TestOwnWriteWhoseAnswerWasLostIsApplied(t *testing.T) {
 			g, other := newGuard(t, through, opts), newGuard(t, direct, opts)
 			for tok := guard.Token(5); tok < 8; tok++ { // creates, replaces
 				hits := 0
-				proxy.Set(httpfault.Only(func(r *http.Request) bool { hits++; return upload(r) && hits < 3 }, fault))
+				proxy.Set(httpfault.Only(func(r *http.Request) bool { hits++; return gcstest.Upload(r) && hits < 3 }, fault))
 				err := g.Put(t.Context(), "doc", tok, strings.NewReader(tok.String()))
 				proxy.Set(nil)
 				if err != nil {
@@ -95,7 +95,7 @@ func TestLateUploadOfAPausedHolderIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var late httpfault.Late
-		proxy.Set(httpfault.Only(upload, late.Keep))
+		proxy.Set(httpfault.Only(gcstest.Upload, late.Keep))
 		if err := paused.Put(t.Context(), "doc", 5, strings.NewReader("late")); !errors.Is(err, guard.ErrUnknown) {
 			t.Errorf("%s: Put = %v; want ErrUnknown", codec, err)
 		}
@@ -115,16 +115,16 @@ func TestLateUploadOfAPausedHolderIsRefused(t *testing.T) {
 // The control: the same without a guard.
 func TestLateUploadWithoutAGuardOverwritesItsSuccessor(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
+	name := newName(t, s)
 	proxy := httpfault.New(t, s.Address())
 	write := func(address, content string) error {
-		o := gcstest.NewClient(t, address).Bucket(name).Object("doc").Retryer(storage.WithPolicy(storage.RetryNever))
+		o := newClient(t, address).Bucket(name).Object("doc").Retryer(storage.WithPolicy(storage.RetryNever))
 		w := o.NewWriter(t.Context())
 		_, err := io.WriteString(w, content)
 		return errors.Join(err, w.Close())
 	}
 	var late httpfault.Late
-	proxy.Set(httpfault.Only(upload, late.Keep))
+	proxy.Set(httpfault.Only(gcstest.Upload, late.Keep))
 	if err := write(proxy.Address, "late"); err == nil {
 		t.Fatal("the upload was not held up")
 	}
@@ -132,7 +132,7 @@ func TestLateUploadWithoutAGuardOverwritesItsSuccessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	late.Release()
-	if c := content(t, gcsbucket.New(gcstest.NewClient(t, s.Address()), name), "doc"); c != "late" {
+	if c := content(t, gcsbucket.New(newClient(t, s.Address()), name), "doc"); c != "late" {
 		t.Errorf("it holds %q: the story shows nothing", c)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 )
 
 // BenchmarkPut overwrites one object with the guard and without it, in turn on one server, which keeps objects in memory: so
@@ -24,8 +24,8 @@ func BenchmarkPut(b *testing.B) {
 		for _, size := range []int{1 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/size=%d", codec, size), func(b *testing.B) {
 				s := gcstest.Shared(b)
-				name := s.Bucket(b)
-				client := gcstest.NewClient(b, s.Address())
+				name := newName(b, s)
+				client := newClient(b, s.Address())
 				g := newGuard(b, gcsbucket.New(client, name), &blobguard.Options{Codec: codec})
 				body, tok := strings.Repeat("x", size), guard.Token(0)
 				guarded := func() error {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/fencedlock/fencedlock/guard/blobguard"
 	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket"
-	"github.com/fencedlock/fencedlock/guard/blobguard/gcsbucket/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
@@ -27,9 +27,9 @@ import (
 func newBucket(t testing.TB) (direct, through *gcsbucket.Bucket, proxy *httpfault.Proxy) {
 	t.Helper()
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
+	name := newName(t, s)
 	proxy = httpfault.New(t, s.Address())
-	return gcsbucket.New(gcstest.NewClient(t, s.Address()), name), gcsbucket.New(gcstest.NewClient(t, proxy.Address), name), proxy
+	return gcsbucket.New(newClient(t, s.Address()), name), gcsbucket.New(newClient(t, proxy.Address), name), proxy
 }
 
 func mustPut(t testing.TB, b blobguard.Bucket, key, content string, expect blobguard.Version) blobguard.Version {
@@ -150,7 +150,7 @@ func TestPutThatWasNeverSentIsRefused(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	nobody := gcsbucket.New(gcstest.NewClient(t, l.Addr().String()), "bucket")
+	nobody := gcsbucket.New(newClient(t, l.Addr().String()), "bucket")
 	if _, err := nobody.Put(t.Context(), "k", strings.NewReader("x"), ""); kind(err) != "refused" {
 		t.Errorf("nobody there: %v; want ErrRefused", err)
 	}
@@ -169,15 +169,15 @@ func (zeroes) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
 // https://github.com/cdapio/cdap/pull/15539
 func TestPutSendsOneRequest(t *testing.T) {
 	s := gcstest.Shared(t)
-	name := s.Bucket(t)
+	name := newName(t, s)
 	proxy := httpfault.New(t, s.Address())
-	client := gcstest.NewClient(t, proxy.Address)
+	client := newClient(t, proxy.Address)
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways)) // the user's choice for all else
 	b := gcsbucket.New(client, name)
 	for fault, f := range map[string]httpfault.Fault{"502": gatewayError, "503": answer(503), "reply lost": httpfault.LoseReply} {
 		for _, size := range []int{0, 10, 17 << 20} {
 			var n atomic.Int64
-			proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, f))
+			proxy.Set(httpfault.Only(func(r *http.Request) bool { return gcstest.Upload(r) && n.Add(1) == 1 }, f))
 			_, err := b.Put(t.Context(), fmt.Sprint(fault, size), strings.NewReader(strings.Repeat("x", size)), "")
 			proxy.Set(nil)
 			if kind(err) != "open" || n.Load() != 1 {
@@ -188,7 +188,7 @@ func TestPutSendsOneRequest(t *testing.T) {
 
 	// The control: the library left to itself takes its own write for another's.
 	var n atomic.Int64
-	proxy.Set(httpfault.Only(func(r *http.Request) bool { return upload(r) && n.Add(1) == 1 }, gatewayError))
+	proxy.Set(httpfault.Only(func(r *http.Request) bool { return gcstest.Upload(r) && n.Add(1) == 1 }, gatewayError))
 	w := client.Bucket(name).Object("plain").If(storage.Conditions{DoesNotExist: true}).NewWriter(t.Context())
 	_, err := io.WriteString(w, "x")
 	if err = errors.Join(err, w.Close()); err == nil || n.Load() < 2 {
@@ -204,7 +204,7 @@ func TestEveryUploadCarriesItsConditionToTheEnd(t *testing.T) {
 	_, through, proxy := newBucket(t)
 	var seen []url.Values
 	proxy.Set(func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-		if upload(r) {
+		if gcstest.Upload(r) {
 			seen = append(seen, r.URL.Query())
 		}
 		forward.ServeHTTP(w, r)
