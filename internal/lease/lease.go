@@ -52,11 +52,14 @@ type Lease struct {
 	watchGen atomic.Int64 // names the stream that new watches share
 
 	mu       sync.Mutex
-	deadline time.Duration // on now's scale; guarded by mu
-	over     error         // why the lease ended; guarded by mu
-	lastSent time.Duration // when the last renewal was sent, answered or not; guarded by mu
-	failure  error         // of the last renewal; guarded by mu
-	wg       sync.WaitGroup
+	deadline time.Duration  // on now's scale; guarded by mu
+	over     error          // why the lease ended; guarded by mu
+	lastSent time.Duration  // when the last renewal was sent, answered or not; guarded by mu
+	failure  error          // of the last renewal; guarded by mu
+	wg       sync.WaitGroup // of Go
+
+	watches sync.WaitGroup // of Watch
+	revoked chan struct{}  // closed when Close has heard of the revocation, or given up
 
 	epoch   epoch
 	sweeper sweeper
@@ -102,13 +105,15 @@ func (l *Lease) Locks(create func() any) any {
 // Go runs f beside the lease: f returns soon after its context, which is the
 // lease's, has ended, and Close waits for it. It reports whether f was started,
 // which it is not when the lease is over.
-func (l *Lease) Go(f func(ctx context.Context)) bool {
+func (l *Lease) Go(f func(ctx context.Context)) bool { return l.beside(&l.wg, f) }
+
+func (l *Lease) beside(wg *sync.WaitGroup, f func(ctx context.Context)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
 		return false
 	}
-	l.wg.Go(func() { f(l.ctx) })
+	wg.Go(func() { f(l.ctx) })
 	return true
 }
 
@@ -136,6 +141,8 @@ func (l *Lease) Close() error {
 		l.end(ErrClosed)
 		l.wg.Wait()
 		l.closeErr = l.revoke(bound)
+		close(l.revoked)
+		l.watches.Wait()
 	})
 	return l.closeErr
 }

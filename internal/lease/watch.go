@@ -35,54 +35,79 @@ func (l *Lease) Reread() time.Duration { return min(l.ttl/3, 5*time.Second) }
 // that it needs all the same.
 func (l *Lease) Watch(ctx context.Context, key string, tell func()) *Watch {
 	w := &Watch{lease: l, key: key, tell: tell}
-	l.Go(func(over context.Context) { w.run(ctx, over) })
+	l.beside(&l.watches, func(over context.Context) { w.run(ctx, over) })
 	return w
 }
 
 // run watches until ctx or over, which is the lease's, ends.
 func (w *Watch) run(ctx, over context.Context) {
-	// Not a child of ctx, whose metadata would open a stream of their own.
 	wanted, cancel := context.WithCancel(over)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	for closed := 0; wanted.Err() == nil; closed++ {
-		once, end := context.WithCancel(over)
-		w.mu.Lock()
-		w.gen, w.again = w.lease.watchGen.Load(), end
-		gen := w.gen
-		w.mu.Unlock()
-		// The client forgets a watch that is cancelled before the server has said that it is there, and the server then
-		// keeps it until the key changes or the stream ends. So that answer is awaited, for a while.
-		created := make(chan struct{})
-		unhook := context.AfterFunc(ctx, func() {
-			atMost := time.NewTimer(w.lease.Reread())
-			defer atMost.Stop()
-			select {
-			case <-created:
-			case <-atMost.C:
-			case <-over.Done():
-			}
-			end()
-		})
-		responses := w.lease.cfg.Client.Watch(w.lease.onStream(once, gen), w.key, clientv3.WithCreatedNotify())
-		close(created)
-		for resp := range responses {
-			if resp.Err() == nil || resp.CompactRevision != 0 {
-				// One that resumes after its connection was lost, and finds its revision compacted, starts anew.
-				closed = 0
-			} else {
+	for failures := 0; wanted.Err() == nil; failures++ {
+		if w.once(wanted) {
+			failures = 0
+		}
+		w.tell()
+		if pause(wanted, w.lease.ttl, failures) != nil {
+			return
+		}
+	}
+}
+
+// once makes a watch and tells what it says, until it is closed or ctx ends. It
+// returns false if all that the watch said was that it is refused.
+func (w *Watch) once(ctx context.Context) (served bool) {
+	// A context of its own, since the metadata of the caller's would open a stream
+	// of their own, and since ctx ends too early.
+	watching, end := context.WithCancel(context.Background())
+	defer end()
+	w.mu.Lock()
+	gen := w.lease.watchGen.Load()
+	w.gen, w.again = gen, end
+	w.mu.Unlock()
+	created := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		w.lease.await(created)
+		end()
+	})()
+	responses := w.lease.cfg.Client.Watch(w.lease.onStream(watching, gen), w.key, clientv3.WithCreatedNotify())
+	close(created)
+	for {
+		select {
+		case resp, open := <-responses:
+			switch {
+			case !open:
+				return served
+			case resp.Err() == nil || resp.CompactRevision != 0:
+				// One that resumes after its connection was lost, and finds its
+				// revision compacted, starts anew.
+				served = true
+			default:
 				// A stream keeps the login that it was opened with, and all new
 				// watches on it are refused once that has run out.
 				w.lease.watchGen.CompareAndSwap(gen, gen+1)
 			}
 			w.tell()
+		case <-watching.Done():
+			// The client closes responses as well, but not while a dead connection
+			// takes no more of its requests.
+			return served
 		}
-		unhook()
-		end()
-		w.tell()
-		if pause(wanted, w.lease.ttl, closed) != nil {
-			return
-		}
+	}
+}
+
+// await waits until a watch is there that nobody wants any more. The client
+// forgets one that is cancelled before, and the server then keeps it until the
+// key changes or the stream ends. (So it does with one that is cancelled while the
+// client makes it again after its connection was lost, which nobody is told.)
+func (l *Lease) await(created <-chan struct{}) {
+	atMost := time.NewTimer(l.Reread())
+	defer atMost.Stop()
+	select {
+	case <-created:
+	case <-atMost.C:
+	case <-l.revoked: // Close has nothing else to wait for
 	}
 }
 
