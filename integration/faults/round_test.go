@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 )
 
@@ -30,8 +31,8 @@ func TestAShortRunBreaksNoPromise(t *testing.T) {
 			finals++
 		}
 	}
-	if finals != 10 {
-		t.Errorf("%d of 10 storages were written under a guard", finals)
+	if kinds := len(store.Kinds()); finals != kinds || kinds != 12 {
+		t.Errorf("%d of %d storages were written under a guard; there are 12", finals, kinds)
 	}
 	var out strings.Builder
 	table(&out, []*result{res})

@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +16,10 @@ import (
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/internal/aztest"
 	"github.com/fencedlock/fencedlock/internal/commitproxy"
+	"github.com/fencedlock/fencedlock/internal/gcstest"
+	"github.com/fencedlock/fencedlock/internal/httpfault"
 	"github.com/fencedlock/fencedlock/internal/mariadbtest"
 	"github.com/fencedlock/fencedlock/internal/pgtest"
 	"github.com/fencedlock/fencedlock/internal/redistest"
@@ -51,6 +56,8 @@ func openSite(s *stage, guarded bool) *site {
 	var maria *mariadbtest.Server
 	var red *redistest.Server
 	var s3 *s3test.Server
+	var gcs *gcstest.Server
+	var azure *aztest.Server
 	var wg sync.WaitGroup
 	for _, start := range []func(){
 		func() { x.etcd = etcdtest.Start(s, &etcdtest.Options{Members: members}) },
@@ -58,6 +65,8 @@ func openSite(s *stage, guarded bool) *site {
 		func() { maria = mariadbtest.Start(s, false) },
 		func() { red = redistest.Start(s, "--appendonly", "yes", "--appendfsync", "always") },
 		func() { s3 = s3test.Start(s) },
+		func() { gcs = gcstest.Start(s, gcstest.Files) },
+		func() { azure = aztest.Start(s, aztest.Files) },
 	} {
 		wg.Go(start)
 	}
@@ -77,7 +86,7 @@ func openSite(s *stage, guarded bool) *site {
 	d.Postgres = pg.Database(s)
 	d.MariaDB = maria.Database(s) + "?timeout=5s&readTimeout=8s"
 	d.Redis = red.Addr()
-	d.S3, d.Bucket = s3.Address(), s3.Bucket(s)
+	d.S3, d.GCS, d.Azure = s3.Address(), gcs.Address(), azure.Address()
 	// The service's tables must be there before it is.
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
@@ -104,8 +113,12 @@ func openSite(s *stage, guarded bool) *site {
 	x.places.MariaDB = dsn
 	redisScripts := redistest.NewProxy(s, d.Redis)
 	x.places.Redis = redisScripts.Addr
-	s3Puts := s3test.NewProxy(s, d.S3)
-	x.places.S3 = s3Puts.Address()
+	toS3 := httpfault.New(s, d.S3, httpfault.KeepHost)
+	x.places.S3 = toS3.Address
+	toGCS := httpfault.New(s, d.GCS)
+	x.places.GCS = toGCS.Address
+	toAzure := httpfault.New(s, d.Azure)
+	x.places.Azure = toAzure.Address
 
 	through := func(address string) (*etcdtest.Proxy, string) {
 		p := etcdtest.StartProxy(s, address)
@@ -126,13 +139,12 @@ func openSite(s *stage, guarded bool) *site {
 			func() error { maria.Kill(); return maria.Up() }, commits(mariaCommits)},
 		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, x.places.Redis),
 			func() error { red.Kill(); return red.Up() }, commits(redisScripts.Proxy)},
-		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, x.places.S3), s3.Restart, func(late bool) func() {
-			s3Puts.Once(map[bool]s3test.Fault{true: s3test.DelayRequest, false: s3test.LoseReply}[late])
-			return func() {
-				s3Puts.Set(nil)
-				s3Puts.Release()
-			}
-		}},
+		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, x.places.S3), s3.Restart, uploads(s, toS3, s3test.Upload)},
+		// These two do not survive to be killed in a write, as the services that they stand for do.
+		{"gcs", []string{"gcs-ledger"}, replace(&x.places.GCS, x.places.GCS),
+			func() error { return toGCS.Alone(gcs.Restart) }, uploads(s, toGCS, gcstest.Upload)},
+		{"azure", []string{"azure-ledger"}, replace(&x.places.Azure, x.places.Azure),
+			func() error { return toAzure.Alone(azure.Restart) }, uploads(s, toAzure, aztest.Upload)},
 		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart, nil},
 		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart, nil},
 	}
@@ -153,6 +165,24 @@ func commits(p *commitproxy.Proxy) func(late bool) (forget func()) {
 		return func() {
 			p.Release()
 			p.Fail(0)
+		}
+	}
+}
+
+// uploads strikes the next request that writes an object.
+func uploads(s *stage, p *httpfault.Proxy, upload func(*http.Request) bool) func(late bool) (forget func()) {
+	return func(late bool) func() {
+		if !late {
+			p.Set(httpfault.Once(upload, httpfault.LoseReply))
+			return func() { p.Set(nil) }
+		}
+		var kept httpfault.Late
+		p.Set(httpfault.Once(upload, kept.Keep))
+		return func() {
+			p.Set(nil)
+			if slices.Contains(kept.Release(), 0) {
+				s.Error("a late upload was not answered")
+			}
 		}
 	}
 }

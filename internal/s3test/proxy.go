@@ -66,12 +66,12 @@ func (p *Proxy) Set(plan func(*http.Request) Fault) {
 	p.plan = plan
 }
 
-// Once makes one fault strike the next PUT. The channel is closed when it does.
+// Once makes one fault strike the next upload. The channel is closed when it does.
 func (p *Proxy) Once(f Fault) <-chan struct{} {
 	struck := make(chan struct{})
 	done := false
 	p.Set(func(r *http.Request) Fault {
-		if done || r.Method != http.MethodPut {
+		if done || !Upload(r) {
 			return Pass
 		}
 		done = true

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -98,6 +99,9 @@ func (s *Server) Bucket(t testing.TB) string {
 	}
 	return name
 }
+
+// Upload tells whether a request writes an object.
+func Upload(r *http.Request) bool { return r.Method == http.MethodPut && strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 0 }
 
 const (
 	region    = "us-east-1"

@@ -18,9 +18,10 @@ type Places struct {
 	SQLite   string // data source names
 	Postgres string
 	MariaDB  string
-	Redis    string // host:port
-	S3       string // host:port
-	Bucket   string
+	Redis    string   // host:port
+	S3       string   // host:port
+	GCS      string   // host:port
+	Azure    string   // host:port
 	Etcd     []string // endpoints
 	Files    string   // a folder
 	Service  string   // the data source name of a Service
@@ -62,7 +63,7 @@ type Kind struct {
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{
-		sqlite, postgres, pgxKind, mariadb, redisKind, s3Kind, etcdKind, fileKind, httpKind, grpcKind,
+		sqlite, postgres, pgxKind, mariadb, redisKind, s3Kind, gcsKind, azureKind, etcdKind, fileKind, httpKind, grpcKind,
 	}
 }
 
