@@ -93,6 +93,9 @@ func newSchedule(seed uint64) *schedule {
 		harsh: rng.Float64() * rng.Float64(),
 		rate:  []float64{1, 1, 0.9901, 1.02}[rng.IntN(4)], // the margin has room for a hundredth
 	}
+	if rng.IntN(8) == 0 { // so long that the tenth in the margin has come to its limit, and the hundredth counts
+		s.ttl *= 10
+	}
 	if rng.IntN(2) == 0 {
 		s.out = part(rng, 4*s.ttl)
 		s.back = s.out + part(rng, s.ttl)

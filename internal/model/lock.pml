@@ -58,7 +58,7 @@
  *	STORY        print what happens; the true revisions, so the states are not finite
  *
  *	NO_GUARD, NO_SEAL, NO_EPOCH, REWRITE    without one part of the protocol, or with a key that is written twice
- *	LEAVE, LATE_DEADLINE                    with a mistake: see session.pml and world.pml
+ *	LEAVE, LATE_DEADLINE, NO_RAISE          with a mistake: see session.pml and world.pml
  *	ONLY=p                                  see properties.pml
  */
 

@@ -164,6 +164,18 @@ func TestWithoutOneOfItsPartsTheProtocolBreaks(t *testing.T) {
 			"session 1 HOLDS the lock, token 1",
 			"session 0 HOLDS the lock, token 2",
 		}},
+		"with a deadline later than the server's, one goes on without its key": {"-DLATE_DEADLINE -DNO_DATA -DFAULTS=1", "keyless", []string{
+			"session 1: the key is there, revision 1",
+			"the server ends the lease of session 1",
+			"session 1 HOLDS the lock, token 1",
+		}},
+		// With seal, it is the seal that raises the mark before anything is written.
+		"without seal, a write that does not raise the mark lets an older one in": {"-DNO_SEAL -DNO_RAISE -DFAULTS=1", "lowerAfterHigher", []string{
+			"session 1 sends a write with token 1",
+			"session 0 HOLDS the lock, token 2",
+			"the write of session 0 with token 2 is ACCEPTED",
+			"the write of session 1 with token 1 is ACCEPTED",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

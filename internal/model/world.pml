@@ -65,7 +65,7 @@ end:
 			:: base[s] == STALE -> VIOLATED(lostUpdate)
 			:: else
 			fi;
-#ifndef NO_GUARD
+#if !defined(NO_GUARD) && !defined(NO_RAISE)
 			mark = sent(s);
 #endif
 			i_ = 0;
