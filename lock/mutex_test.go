@@ -16,26 +16,34 @@ import (
 func TestFreeLockCostsOneRoundTripEachWay(t *testing.T) {
 	faults, c := faulty(t)
 	m := lock.NewMutex(open(t, c, session.Options{Namespace: namespace(t)}), "job")
-	before := faults.Count("")
-	h := mustLock(t, m)
-	if n, all := faults.Count("Txn").Calls, faults.Count("").Calls-before.Calls; n != 1 || all != 1 {
-		t.Errorf("Lock made %d transactions and %d calls in all, want 1 and 1", n, all)
+	calls := func() [2]int { return [2]int{faults.Count("Txn").Calls, faults.Count("").Calls} }
+	var seen [4][2]int
+	// One that is held for longer, if only since this test did not get to run, is watched.
+	const short, tries = 25 * time.Millisecond, 50
+	for range tries {
+		before, began := calls(), time.Now()
+		h := mustLock(t, m)
+		seen[0] = calls()
+		mustUnlock(t, h)
+		seen[1] = calls()
+		h, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[2] = calls()
+		mustUnlock(t, h)
+		seen[3] = calls()
+		if time.Since(began) > short {
+			continue
+		}
+		for i, now := range seen {
+			if n, all := now[0]-before[0], now[1]-before[1]; n != i+1 || all != i+1 {
+				t.Errorf("after Lock, Unlock, TryLock and Unlock it is %d transactions and %d calls at number %d", n, all, i+1)
+			}
+		}
+		return
 	}
-	mustUnlock(t, h)
-	if n, all := faults.Count("Txn").Calls, faults.Count("").Calls-before.Calls; n != 2 || all != 2 {
-		t.Errorf("Lock and Unlock made %d transactions and %d calls in all, want 2 and 2", n, all)
-	}
-	h, err := m.TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustUnlock(t, h)
-	if all := faults.Count("").Calls - before.Calls; all != 4 {
-		t.Errorf("with TryLock and Unlock it is %d calls, want 4", all)
-	}
-	if n := faults.Count("Watch"); n.Calls+n.Sent != 0 {
-		t.Errorf("a short hold opened a watch: %+v", n)
-	}
+	t.Fatalf("none of %d attempts took less than %v", tries, short)
 }
 
 func TestRefusedTryLockNamesTheHolderAndWritesNothing(t *testing.T) {
