@@ -58,8 +58,8 @@ func New(t testing.TB, target string, protocol Protocol) (p *Proxy, address stri
 	return p, l.Addr().String()
 }
 
-// Fail arms a fault for the next COMMIT of any connection. The channel is closed once it has struck: for LoseReply when
-// the server has answered. A fault strikes once.
+// Fail arms a fault for the next COMMIT of any connection. The channel is closed once it has struck, before the client hears
+// of it: for LoseReply when the server has answered. A fault strikes once.
 func (p *Proxy) Fail(f CommitFault) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,11 @@ func (p *Proxy) serve(client, server net.Conn) {
 	done := make(chan struct{}) // the server has answered to a COMMIT that swallow covers, or a side has ended
 	p.wg.Go(func() {
 		defer close(done)
-		defer client.Close()
+		defer func() {
+			if !swallow.Load() {
+				_ = client.Close()
+			}
+		}()
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buf)
@@ -168,9 +172,10 @@ func (p *Proxy) serve(client, server net.Conn) {
 			continue
 		}
 		swallow.Store(true)
+		// Each time hit comes before the client can know.
 		if fault == DelayRequest {
-			_ = client.Close()
 			close(hit)
+			_ = client.Close()
 			<-release
 		}
 		if fault != LoseRequest {
@@ -178,11 +183,11 @@ func (p *Proxy) serve(client, server net.Conn) {
 				<-done
 			}
 		}
-		_ = client.Close()
-		_ = server.Close()
 		if fault != DelayRequest {
 			close(hit)
 		}
+		_ = client.Close()
+		_ = server.Close()
 		return
 	}
 }

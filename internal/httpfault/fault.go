@@ -23,10 +23,18 @@ func Only(match func(*http.Request) bool, fault Fault) Fault {
 	}
 }
 
-// Once makes a fault of the first request that matches.
-func Once(match func(*http.Request) bool, fault Fault) Fault {
+// Once makes a fault of the first request that matches. The channel is closed when it comes.
+func Once(match func(*http.Request) bool, fault Fault) (Fault, <-chan struct{}) {
+	came := make(chan struct{})
 	var struck atomic.Bool
-	return Only(func(r *http.Request) bool { return match(r) && struck.CompareAndSwap(false, true) }, fault)
+	return Only(match, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if !struck.CompareAndSwap(false, true) {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		close(came)
+		fault(w, r, forward)
+	}), came
 }
 
 // whole waits for all of the request, so that a client that is cut off does not know where, and returns what makes the

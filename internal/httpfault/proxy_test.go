@@ -101,8 +101,15 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 		t.Errorf("it was released twice: %v", statuses)
 	}
 
-	p.Set(httpfault.Once(puts, httpfault.LoseRequest))
+	once, came := httpfault.Once(puts, httpfault.LoseRequest)
+	p.Set(once)
+	select {
+	case <-came:
+		t.Error("it has come before anything did")
+	default:
+	}
 	_, first := put(t.Context(), t, p.Address, "first")
+	<-came
 	_, second := put(t.Context(), t, p.Address, "second")
 	if first == nil || second != nil || !slices.Equal(s.all(), []string{"second"}) {
 		t.Errorf("once: %v, and then %v", first, second)
