@@ -79,6 +79,10 @@ func strikeWrite(late bool) fault {
 			time.Sleep(10 * time.Millisecond) // until it stands still
 			resume()
 		}
-		return strike{target: x.name, undo: forget}, nil
+		return strike{target: x.name, undo: func() {
+			if !forget() {
+				n.missed(s.kind)
+			}
+		}}, nil
 	}
 }

@@ -121,6 +121,13 @@ func (n *nemesis) strike(s step) {
 	n.rec.Add(history.Event{Kind: history.End, Op: id, Fault: s.kind, Target: hit.target})
 }
 
+// missed takes back that a fault was counted: it has hit nothing.
+func (n *nemesis) missed(kind string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.count[kind]--
+}
+
 // mate is the worker that a step hits.
 func (n *nemesis) mate(s step) *mate {
 	i := s.pick % uint64(len(n.crew))

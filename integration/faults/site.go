@@ -4,10 +4,8 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
 	"github.com/fencedlock/fencedlock/internal/aztest"
-	"github.com/fencedlock/fencedlock/internal/commitproxy"
 	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 	"github.com/fencedlock/fencedlock/internal/mariadbtest"
@@ -45,8 +42,9 @@ type storage struct {
 	proxy     *etcdtest.Proxy
 	restart   func() error
 	// strike lets the next write be carried out without a reply, or late when its writer has been told that the connection
-	// broke; nil where nobody can tell a write from other requests. forget ends that, and carries out what is late.
-	strike func(late bool) (forget func())
+	// broke; nil where nobody can tell a write from other requests. forget ends that, carries out what is late, and tells
+	// whether a write has come at all.
+	strike func(late bool) (forget func() (came bool))
 }
 
 // openSite starts everything. What cannot be started fails the run.
@@ -153,36 +151,3 @@ func openSite(s *stage, guarded bool) *site {
 
 // hostOf finds host:port in a data source name.
 func hostOf(dsn string) string { return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(dsn) }
-
-// commits strikes the next COMMIT, or script of Redis.
-func commits(p *commitproxy.Proxy) func(late bool) (forget func()) {
-	return func(late bool) func() {
-		fault := commitproxy.LoseReply
-		if late {
-			fault = commitproxy.DelayRequest
-		}
-		p.Fail(fault)
-		return func() {
-			p.Release()
-			p.Fail(0)
-		}
-	}
-}
-
-// uploads strikes the next request that writes an object.
-func uploads(s *stage, p *httpfault.Proxy, upload func(*http.Request) bool) func(late bool) (forget func()) {
-	return func(late bool) func() {
-		if !late {
-			p.Set(httpfault.Once(upload, httpfault.LoseReply))
-			return func() { p.Set(nil) }
-		}
-		var kept httpfault.Late
-		p.Set(httpfault.Once(upload, kept.Keep))
-		return func() {
-			p.Set(nil)
-			if slices.Contains(kept.Release(), 0) {
-				s.Error("a late upload was not answered")
-			}
-		}
-	}
-}

@@ -14,37 +14,50 @@ import (
 	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 )
 
-// Under its guard each storage refuses a late write and tells the mark; without it takes the same write, as the controls
-// need it.
-func TestEachStorageRefusesALateWriteUnderItsGuardAlone(t *testing.T) {
+// What the run takes for granted of the storages, and of what is done to them.
+func TestEachStorage(t *testing.T) {
 	s := newStage(t.Context(), t.Output())
 	err := s.do(func() {
 		site := openSite(s, true)
-		without := site.places
-		service, err := store.StartService(s.Context(), site.direct, false)
-		if err != nil {
-			s.Fatal(err)
-		}
-		defer service.Stop()
-		without.HTTP, without.GRPC = service.HTTP, service.GRPC
-		for _, k := range store.Kinds() {
-			for i, places := range []store.Places{site.places, without} { // in this order: an object that was written past its guard has no mark
-				guarded := i == 0
-				st, err := k.Open(s.Context(), places, guarded)
-				if err != nil {
-					t.Errorf("%s: %v", k.Name, err)
-					continue
-				}
-				lateWrite(t, k, st, guarded)
-				if err := st.Close(); err != nil {
-					t.Errorf("%s: %v", k.Name, err)
-				}
-			}
-		}
+		t.Run("refuses a late write under its guard alone", func(t *testing.T) { refusesLateWrites(t, site) })
+		t.Run("is struck in a write", func(t *testing.T) { isStruck(t, site) })
+		t.Run("keeps its data over a restart", func(t *testing.T) { keepsItsData(t, site) })
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Under its guard each storage refuses a late write and tells the mark; without it takes the same write, as the controls
+// need it.
+func refusesLateWrites(t *testing.T, site *site) {
+	without := site.places
+	service, err := store.StartService(t.Context(), site.direct, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Stop()
+	without.HTTP, without.GRPC = service.HTTP, service.GRPC
+	for _, k := range store.Kinds() {
+		for i, places := range []store.Places{site.places, without} { // in this order: an object that was written past its guard has no mark
+			guarded := i == 0
+			lateWrite(t, k, open(t, k, places, guarded), guarded)
+		}
+	}
+}
+
+func open(t *testing.T, k store.Kind, places store.Places, guarded bool) store.Store {
+	t.Helper()
+	st, err := k.Open(t.Context(), places, guarded)
+	if err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+	})
+	return st
 }
 
 func lateWrite(t *testing.T, k store.Kind, st store.Store, guarded bool) {
@@ -61,6 +74,9 @@ func lateWrite(t *testing.T, k store.Kind, st store.Store, guarded bool) {
 	}
 	if err := st.Seal(ctx, name, 7); err != nil {
 		t.Fatalf("%s: %v", k.Name, err)
+	}
+	if mark, err := st.Highest(ctx, name); guarded && (err != nil || mark != 7) {
+		t.Errorf("%s: sealed with 7, the mark is %d, %v", k.Name, mark, err)
 	}
 	base, err := st.Read(ctx, name)
 	if err != nil || base.Base().Sum() != history.Accounts*history.Opening {

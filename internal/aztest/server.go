@@ -93,7 +93,9 @@ func (s *Server) Restart() error {
 func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 
 // URL is that of a container, on a server or a proxy at host:port.
-func URL(address, container string) string { return "http://" + address + "/" + Account + "/" + container }
+func URL(address, container string) string {
+	return "http://" + address + "/" + Account + "/" + container
+}
 
 // Upload tells whether a request writes a blob.
 func Upload(r *http.Request) bool { return r.Method == http.MethodPut && !r.URL.Query().Has("restype") }

@@ -101,7 +101,9 @@ func (s *Server) Bucket(t testing.TB) string {
 }
 
 // Upload tells whether a request writes an object.
-func Upload(r *http.Request) bool { return r.Method == http.MethodPut && strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 0 }
+func Upload(r *http.Request) bool {
+	return r.Method == http.MethodPut && strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 0
+}
 
 const (
 	region    = "us-east-1"

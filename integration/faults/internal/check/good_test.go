@@ -73,6 +73,28 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.work(9, 1)
 			s.look(7)
 		},
+		"whose clock is set back while it is paused believes too long when it wakes": func(s *story) {
+			s.take(7)
+			s.look(7)
+			from := s.t
+			s.t += 2 * sec
+			s.take(9)
+			s.leave(9)
+			s.t += sec
+			s.fault(ClockBack, "w7.0", s.t, s.t+2*sec)
+			s.t += sec
+			s.look(7)
+			s.fault("pause", "w7.0", from, s.t)
+		},
+		"a key that was deleted believes too long, and its successor is gone already": func(s *story) {
+			s.take(7)
+			s.look(7)
+			s.fault(DeleteKey, "token 7", s.t, s.t+sec)
+			s.t += sec / 2
+			s.take(9)
+			s.leave(9)
+			s.look(7)
+		},
 		"a wait is long while etcd has no leader": func(s *story) {
 			s.work(7, 1)
 			s.ask(9)

@@ -59,6 +59,19 @@ var lockModel = porcupine.Model{
 	DescribeState: func(state any) string { s := state.(lockState); return fmt.Sprintf("%q %d", s.holder, s.last) },
 }
 
+// sure is the last moment at which the holder had the lock for certain: that of a look which found it so, unless its clock
+// had been set back before, or its key been deleted from outside. Without such a look, it is that of asking.
+func (r *run) sure(h *hold) int64 {
+	at := h.ask
+	away, _ := r.takenAway(h)
+	for _, look := range h.looks {
+		if look < away && look < r.misled(h, look) {
+			at = look
+		}
+	}
+	return at
+}
+
 // lockIsLinear: the lock has one holder at a time. A hold ends at some moment between the last time that its holder knew
 // to have it and the confirmation of its release; without that, any time later.
 func (r *run) lockIsLinear() (found []Violation) {
@@ -72,12 +85,7 @@ func (r *run) lockIsLinear() (found []Violation) {
 				clients[h.who] = c
 			}
 			ops = append(ops, porcupine.Operation{ClientId: c, Input: lockInput{h.id, h.token, true}, Call: h.ask, Return: h.got})
-			from, to := h.ask, never
-			if len(h.looks) > 0 {
-				from = h.looks[len(h.looks)-1]
-				away, _ := r.takenAway(h)
-				from = max(h.ask, min(from, away, r.misled(h, from)))
-			}
+			from, to := r.sure(h), never
 			if h.left > 0 {
 				to = h.left
 			}

@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/fencedlock/guard"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+)
+
+// isStruck writes while the reply to a write is lost, and while a write is late: it is a write that is hit, it is carried
+// out, and nobody is told that it was not.
+func isStruck(t *testing.T, site *site) {
+	struck := 0
+	for _, x := range site.storages {
+		if x.strike == nil {
+			continue
+		}
+		for _, name := range x.resources {
+			k, err := store.Of(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := open(t, k, site.places, true)
+			for _, late := range []bool{false, true} {
+				what := map[bool]string{false: name + ", reply lost", true: name + ", late"}[late]
+				tok, d := newHolder(t, k, st)
+				forget := x.strike(late)
+				o, err := write(t.Context(), k, st, tok, d, what)
+				if !forget() {
+					t.Errorf("%s: no write came", what)
+				}
+				if o != history.Applied && o != history.Unknown {
+					t.Errorf("%s: the write is %s, %v", what, o, err)
+				}
+				// A late one comes on a connection of its own.
+				holds := func() bool { d, err := st.Read(t.Context(), name); return err == nil && slices.Contains(d.List, what) }
+				for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Errorf("%s: the write, which was %s, has not come", what, o)
+						break
+					}
+				}
+				struck++
+			}
+		}
+	}
+	if struck != 14 {
+		t.Errorf("%d strikes; want one of each kind at seven guards", struck)
+	}
+}
+
+// keepsItsData restarts each server: what it acknowledged is there, and the mark.
+func keepsItsData(t *testing.T, site *site) {
+	for _, x := range site.storages {
+		for _, name := range x.resources {
+			k, err := store.Of(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := open(t, k, site.places, true)
+			tok, d := newHolder(t, k, st)
+			if o, err := write(t.Context(), k, st, tok, d, "before"); o != history.Applied {
+				t.Errorf("%s: the write is %s, %v", name, o, err)
+			}
+			if err := x.restart(); err != nil {
+				t.Fatalf("%s: %v", x.name, err)
+			}
+			st = open(t, k, site.places, true)
+			d, err = st.Read(t.Context(), name)
+			if err != nil || d.List[len(d.List)-1] != "before" {
+				t.Errorf("%s: after a restart it holds %q, %v", name, d.List, err)
+			}
+			if mark, err := st.Highest(t.Context(), name); err != nil || mark != tok {
+				t.Errorf("%s: after a restart the mark is %d, %v; want %d", name, mark, err, tok)
+			}
+		}
+	}
+}
+
+// newHolder does what a holder does before its first write.
+func newHolder(t *testing.T, k store.Kind, st store.Store) (guard.Token, history.Doc) {
+	t.Helper()
+	mark, err := st.Highest(t.Context(), k.Resource())
+	if err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	if err := st.Seal(t.Context(), k.Resource(), mark+1); err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	d, err := st.Read(t.Context(), k.Resource())
+	if err != nil {
+		t.Fatalf("%s: %v", k.Name, err)
+	}
+	return mark + 1, d
+}
+
+func write(ctx context.Context, k store.Kind, st store.Store, tok guard.Token, d history.Doc, op string) (history.Outcome, error) {
+	c := history.Change{From: 1, To: 3, Amount: 7}
+	next, _ := d.Apply(op, c)
+	err := st.Write(ctx, k.Resource(), tok, store.Write{Doc: next, Change: c, Inside: func() {}})
+	o, _ := store.OutcomeOf(err)
+	return o, err
+}
