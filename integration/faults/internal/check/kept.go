@@ -40,7 +40,7 @@ func (r *run) order() (found []Violation) {
 				continue // kept complains about it
 			}
 			if last != nil && w.Token < last.Token {
-				found = append(found, violation("token order", name, "%s with token %d was applied after %s with %d", op, w.Token, last.Op, last.Token))
+				found = append(found, violation(TokenOrder, name, "%s with token %d was applied after %s with %d", op, w.Token, last.Op, last.Token))
 			}
 			last = w
 		}
@@ -50,13 +50,13 @@ func (r *run) order() (found []Violation) {
 
 // kept: what was acknowledged is there once, what was refused is not, and the money is what the list says.
 func (r *run) kept() (found []Violation) {
-	add := func(name, format string, args ...any) {
-		found = append(found, violation("kept", name, format, args...))
-	}
 	for _, name := range r.names {
+		add := func(check, format string, args ...any) {
+			found = append(found, violation(check, name, format, args...))
+		}
 		ops, broken := r.applied(name)
 		if broken != "" {
-			add(name, "%s", broken)
+			add(WrongWrite, "%s", broken)
 		}
 		times := make(map[string]int)
 		accounts := history.NewDoc().Accounts
@@ -64,44 +64,24 @@ func (r *run) kept() (found []Violation) {
 			times[op]++
 			w := r.writes[name][op]
 			if w == nil {
-				add(name, "it holds %s, which nobody wrote", op)
+				add(WrongWrite, "it holds %s, which nobody wrote", op)
 				continue
 			}
-			accounts[w.Change.From] -= w.Change.Amount
-			accounts[w.Change.To] += w.Change.Amount
+			accounts = w.Change.Move(accounts)
 		}
 		if final := r.finals[name].Doc; final != nil && final.Accounts != accounts {
-			add(name, "the accounts are %v; by the list they should be %v", final.Accounts, accounts)
+			add(TornWrite, "the accounts are %v; by the list they should be %v", final.Accounts, accounts)
 		}
 		for _, w := range r.ops[name] {
 			n := times[w.Op]
 			switch {
 			case n > 1:
-				add(name, "%s was applied %d times", w.Op, n)
+				add(WrongWrite, "%s was applied %d times", w.Op, n)
 			case n == 0 && w.outcome == history.Applied:
-				add(name, "%s with token %d was acknowledged, and is lost", w.Op, w.Token)
+				add(LostWrite, "%s with token %d was acknowledged, and is lost", w.Op, w.Token)
 			case n == 1 && (w.outcome == history.Failed || w.outcome == history.Stale):
-				add(name, "%s with token %d was reported as %s, and is there", w.Op, w.Token, w.outcome)
+				add(WrongWrite, "%s with token %d was reported as %s, and is there", w.Op, w.Token, w.outcome)
 			}
-		}
-	}
-	for _, e := range r.events {
-		if e.Kind == history.Read && e.Base != nil && e.Base.Sum() != history.Accounts*history.Opening {
-			add(e.Name, "%s read accounts %v: half of a write", e.Hold, e.Base.Accounts)
-		}
-	}
-	return append(found, r.refusals()...)
-}
-
-// refusals: who was told to be stale had a successor.
-func (r *run) refusals() (found []Violation) {
-	for _, e := range r.events {
-		if e.Outcome != history.Stale {
-			continue
-		}
-		known := slices.ContainsFunc(r.holds[e.Name], func(h *hold) bool { return h.token == e.Highest && h.got > 0 && h.got <= e.T })
-		if e.Highest <= e.Token || !known {
-			found = append(found, violation("refusals", e.Name, "%s with token %d was refused for a mark of %d, which no later holder had", e.Hold, e.Token, e.Highest))
 		}
 	}
 	return found

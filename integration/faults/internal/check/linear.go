@@ -91,7 +91,7 @@ func (r *run) lockIsLinear() (found []Violation) {
 			}
 			ops = append(ops, porcupine.Operation{ClientId: c, Input: lockInput{h.id, h.token, false}, Call: from, Return: to})
 		}
-		found = append(found, judge("lock is linearizable", name, lockModel, ops)...)
+		found = append(found, judge(LockIsLinear, name, lockModel, ops)...)
 	}
 	return found
 }
@@ -167,7 +167,7 @@ func (r *run) registerIsLinear() (found []Violation) {
 			}
 			add(w.Who, registerInput{history.Write, w.Op, w.Base.Last, w.Token}, w.T, done)
 		}
-		found = append(found, judge("register is linearizable", name, registerModel, steps)...)
+		found = append(found, judge(RegisterIsLinear, name, registerModel, steps)...)
 	}
 	return found
 }

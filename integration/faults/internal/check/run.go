@@ -11,6 +11,33 @@ import (
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
 )
 
+// The checks, by the promise that is broken.
+const (
+	// LostWrite: a write was acknowledged, and the resource does not hold it. Each such write is reported once.
+	LostWrite = "lost write"
+	// TornWrite: the money is not what a whole write has left. Each change of it is reported once.
+	TornWrite = "torn write"
+	// WrongWrite: there is a write that nobody made, or that was said not to be, or twice.
+	WrongWrite = "wrong write"
+	// TokenOrder: a write was applied after one with a higher token.
+	TokenOrder       = "token order"
+	Refusals         = "refusals"
+	RegisterIsLinear = "register is linearizable"
+
+	TokensRise   = "tokens rise"
+	Trust        = "trust"
+	Waits        = "waits"
+	LockIsLinear = "lock is linearizable"
+
+	CalmWorks = "calm"
+	LeftOver  = "left over"
+)
+
+// Checks are all of them.
+var Checks = []string{
+	LostWrite, TornWrite, WrongWrite, TokenOrder, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
+}
+
 // Violation is a promise that the history shows broken.
 type Violation struct {
 	Check string // which one
@@ -32,7 +59,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.torn, r.refusals, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}

@@ -10,7 +10,7 @@ func (r *run) tokens() (found []Violation) {
 				continue // etcd's Mutex has none, and a look at its key may fail
 			}
 			if other := seen[h.token]; other != nil {
-				found = append(found, violation("tokens rise", name, "%s and %s both got %d", other.id, h.id, h.token))
+				found = append(found, violation(TokensRise, name, "%s and %s both got %d", other.id, h.id, h.token))
 			}
 			seen[h.token] = h
 			away, _ := r.takenAway(h)
@@ -20,7 +20,7 @@ func (r *run) tokens() (found []Violation) {
 			case r.paused(h) || away < h.got:
 				// It was granted before, and came to itself after its successor.
 			case h.token < highest.token:
-				found = append(found, violation("tokens rise", name, "%s got %d after %s had got %d", h.id, h.token, highest.id, highest.token))
+				found = append(found, violation(TokensRise, name, "%s got %d after %s had got %d", h.id, h.token, highest.id, highest.token))
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func (r *run) trust() (found []Violation) {
 			look := h.looks[len(h.looks)-1]
 			for _, next := range held {
 				if next.token > h.token && next.got < look && !r.excused(h, look) {
-					found = append(found, violation("trust", name, "%s believed to hold token %d, %.3f s after %s had got %d",
+					found = append(found, violation(Trust, name, "%s believed to hold token %d, %.3f s after %s had got %d",
 						h.id, h.token, float64(look-next.got)/1e9, next.id, next.token))
 					break
 				}

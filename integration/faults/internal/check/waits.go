@@ -33,7 +33,7 @@ func (r *run) waits() (found []Violation) {
 				if h.got == 0 {
 					what = "gave up"
 				}
-				found = append(found, violation("waits", name, "%s %s %.1f s after the lock was free and nothing was in the way", h.id, what, float64(until-since)/1e9))
+				found = append(found, violation(Waits, name, "%s %s %.1f s after the lock was free and nothing was in the way", h.id, what, float64(until-since)/1e9))
 			}
 		}
 	}

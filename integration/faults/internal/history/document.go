@@ -43,9 +43,15 @@ func (d Doc) Apply(op string, c Change) (next Doc, dropped []string) {
 	} else {
 		next.List = append(slices.Clone(d.List), op)
 	}
-	next.Accounts[c.From] -= c.Amount
-	next.Accounts[c.To] += c.Amount
+	next.Accounts = c.Move(d.Accounts)
 	return next, dropped
+}
+
+// Move returns the accounts after the change.
+func (c Change) Move(accounts [Accounts]int) [Accounts]int {
+	accounts[c.From] -= c.Amount
+	accounts[c.To] += c.Amount
+	return accounts
 }
 
 // Base is the short form of the Doc that was read.

@@ -1,0 +1,78 @@
+package check
+
+import "github.com/fencedlock/fencedlock/integration/faults/internal/history"
+
+// plantedLocks break what the locks promise, and the end of a run.
+var plantedLocks = []plant{
+	{"a token falls", func(s *story) {
+		s.take(9)
+		s.leave(9)
+		s.take(7)
+		s.leave(7)
+	}, []string{TokensRise, LockIsLinear}},
+	{"a token comes twice", func(s *story) {
+		s.take(7)
+		s.leave(7)
+		a, b := *s.ask(7), *s.got(7)
+		a.Hold, b.Hold = "other", "other"
+		s.events = append(s.events[:len(s.events)-2], a, b)
+	}, []string{TokensRise, LockIsLinear}},
+	{"two have the lock", func(s *story) {
+		s.take(7)
+		s.take(9)
+		s.look(7)
+		s.leave(9)
+		s.leave(7)
+	}, []string{Trust, LockIsLinear}},
+	{"a holder believes in its lock after its successor was granted", func(s *story) {
+		s.take(7)
+		s.t += 2 * sec
+		s.work(9, 1)
+		s.look(7)
+	}, []string{Trust, LockIsLinear}},
+	{"a pause is no excuse for a look that began after it", func(s *story) {
+		s.take(7)
+		from := s.t
+		s.t += 3 * sec
+		s.work(9, 1)
+		s.fault("pause", "w7.0", from, s.t)
+		s.look(7)
+	}, []string{Trust, LockIsLinear}},
+	{"a key that was deleted is not noticed", func(s *story) {
+		s.take(7)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.work(9, 1)
+		s.t += 3 * sec
+		s.look(7)
+	}, []string{Trust}},
+	{"a waiter is forgotten", func(s *story) {
+		s.take(7)
+		s.ask(9)
+		s.leave(7)
+		s.t += 5 * sec
+		s.got(9)
+		s.leave(9)
+	}, []string{Waits}},
+	{"a waiter gives up on a free lock", func(s *story) {
+		s.work(7, 1)
+		s.ask(9)
+		s.t += 10 * sec
+		s.add(s.of(9, history.Refused))
+	}, []string{Waits}},
+	{"a killed holder's lock is not freed", func(s *story) {
+		s.take(7)
+		s.ask(9)
+		s.t += 7 * sec
+		s.got(9)
+		s.leave(9)
+	}, []string{Waits}},
+	{"a key is left", func(s *story) {
+		s.add(history.Event{Kind: history.Over, Name: "key", Err: "/x"})
+	}, []string{LeftOver}},
+	{"a lock is refused when all is calm", func(s *story) {
+		s.ask(7)
+		e := s.of(7, history.Refused)
+		e.Calm = true
+		s.add(e)
+	}, []string{CalmWorks}},
+}
