@@ -26,9 +26,9 @@ func (c *Call) Send(ctx context.Context) error {
 	return c.invoke(ctx, c.fullMethod, c.Request, c.Reply, c.cc, c.opts...)
 }
 
-// detach returns a func that makes the call whenever it is wanted, also after the caller has got its answer and even
-// after its context has ended.
-func (c *Call) detach(ctx context.Context) func() error {
+// Detach returns a func that makes the call whenever it is wanted, also after the caller has got its answer and even
+// after its context has ended. The client must still be open then.
+func (c *Call) Detach(ctx context.Context) func() error {
 	ctx = context.WithoutCancel(ctx)
 	req := proto.Clone(c.Request.(proto.Message))
 	reply := c.Reply.(proto.Message).ProtoReflect().New().Interface()
@@ -84,7 +84,7 @@ func (f *Faults) PauseReply(method string) *Pause {
 func (f *Faults) Late(method string) *Pause {
 	p := newPause()
 	f.Do(method, 1, func(ctx context.Context, call *Call) error {
-		p.send = call.detach(ctx)
+		p.send = call.Detach(ctx)
 		close(p.reached)
 		return ErrReplyLost
 	})

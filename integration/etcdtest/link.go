@@ -112,9 +112,10 @@ type line struct {
 
 // parcel is what was read at one time: bytes, or the end of the connection. The end travels like bytes do.
 type parcel struct {
-	due  time.Time
-	data []byte
-	end  error // io.EOF: orderly; else the connection broke
+	due    time.Time
+	data   []byte
+	end    error // io.EOF: orderly; else the connection broke
+	struck bool  // counted
 }
 
 func (l *line) read() {
@@ -123,9 +124,12 @@ func (l *line) read() {
 		n, err := l.src.Read(buf)
 		state, _ := l.p.look(l.dir)
 		due := time.Now().Add(state.delay)
+		if state.delay > 0 {
+			l.p.struck()
+		}
 		l.qmu.Lock()
 		if n > 0 {
-			l.queue = append(l.queue, parcel{due: due, data: buf[:n]})
+			l.queue = append(l.queue, parcel{due: due, data: buf[:n], struck: state.delay > 0})
 		}
 		if err != nil {
 			l.queue = append(l.queue, parcel{due: due, end: err})
@@ -181,6 +185,10 @@ func (l *line) await() (parcel, bool) {
 		// Looking at the state after the queue makes faults exact: what is sent after Hold has returned is held.
 		due := head != nil && timer == nil
 		mode, changed := l.p.judge(l, due)
+		if due && mode != passing && !head.struck {
+			head.struck = true
+			l.p.struck()
+		}
 		if due && mode != holding {
 			next := *head
 			l.queue = l.queue[1:]

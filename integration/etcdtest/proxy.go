@@ -48,6 +48,7 @@ type ProxyStats struct {
 	Open     int   // of these, now
 	Requests int64 // bytes delivered to the server
 	Replies  int64 // bytes delivered to clients
+	Struck   int   // pieces of traffic that a fault has delayed, held or lost, and connections that one has reset
 }
 
 // NewProxy starts a proxy on a free loopback port. The target is a URL such as Member.Endpoint, or host:port. The target
@@ -126,6 +127,7 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	for k := range p.links {
 		k.reset()
+		p.stats.Struck++
 	}
 }
 
@@ -204,6 +206,7 @@ func (p *Proxy) accept() {
 		p.stats.Accepted++
 		if p.refuse || p.ctx.Err() != nil {
 			k.reset()
+			p.stats.Struck++
 		} else {
 			p.links[k] = struct{}{}
 			p.wg.Go(k.run)
@@ -227,6 +230,12 @@ func (p *Proxy) judge(l *line, due bool) (lineMode, <-chan struct{}) {
 		l.lossy = true
 	}
 	return mode, p.changed
+}
+
+func (p *Proxy) struck() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Struck++
 }
 
 func (p *Proxy) delivered(i, n int) {
