@@ -46,6 +46,49 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.t += 2 * sec
 			s.work(9, 1)
 		},
+		"a seal of which nobody knows did not come": func(s *story) {
+			s.work(7, 1)
+			s.take(9)
+			s.seal(9).Outcome = history.Unknown
+			s.leave(9)
+			s.mark = 7
+		},
+		"a seal of which nobody knows came, and refuses": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			base := s.read(7)
+			s.leave(7)
+			s.take(9)
+			s.seal(9).Outcome = history.Unknown
+			s.leave(9)
+			_, e := s.write(7, "late", base, history.Stale, false)
+			e.Highest = 9
+		},
+		"a seal that failed for certain changes nothing": func(s *story) {
+			s.work(7, 1)
+			s.take(9)
+			s.seal(9).Outcome = history.Failed
+			s.leave(9)
+			s.mark = 7
+			s.work(11, 1)
+		},
+		"a killed holder's seal came": func(s *story) {
+			s.work(7, 1)
+			s.take(9)
+			s.mark = 9
+		},
+		"a refusal on its way tells the mark of then": func(s *story) {
+			s.take(7)
+			s.seal(7)
+			base := s.read(7)
+			s.leave(7)
+			s.work(8, 0)
+			asked, e := s.write(7, "late", base, history.Stale, false)
+			from := asked.T
+			e.Highest, e.T = 8, from+3*sec
+			s.work(9, 1)
+			s.t = from + 4*sec
+		},
 		"a holder that was paused before it knew comes after its successor": func(s *story) {
 			s.ask(7)
 			from := s.t

@@ -21,6 +21,7 @@ const (
 type story struct {
 	events []history.Event
 	doc    history.Doc
+	mark   int64
 	t      int64
 }
 
@@ -60,7 +61,8 @@ func (s *story) look(tok int64) *history.Event {
 
 func (s *story) seal(tok int64) *history.Event {
 	e := s.of(tok, history.Seal)
-	e.Outcome, e.Start = history.Applied, s.t
+	e.Outcome, e.Start = history.Applied, s.t+1
+	s.mark = max(s.mark, tok)
 	return s.add(e)
 }
 
@@ -114,7 +116,7 @@ func (s *story) fault(kind, target string, from, to int64) {
 // end adds what the resource holds.
 func (s *story) end() []history.Event {
 	d := s.doc
-	s.add(history.Event{Kind: history.Final, Doc: &d})
+	s.add(history.Event{Kind: history.Final, Doc: &d, Token: s.mark})
 	return s.events
 }
 

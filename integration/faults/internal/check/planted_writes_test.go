@@ -12,14 +12,14 @@ var plantedWrites = []plant{
 		s.t += 3 * sec
 		s.work(9, 1)
 		s.write(7, "late", base, history.Applied, true)
-	}, []string{LostWrite, RegisterIsLinear}},
+	}, []string{LostWrite, Marks, RegisterIsLinear}},
 	{"a late write goes on top of its successor's", func(s *story) {
 		s.take(7)
 		s.seal(7)
 		s.t += 3 * sec
 		s.work(9, 1)
 		s.write(7, "late", s.doc, history.Applied, true)
-	}, []string{TokenOrder, RegisterIsLinear}},
+	}, []string{TokenOrder, Marks, RegisterIsLinear}},
 	{"an acknowledged write is not there", func(s *story) {
 		s.take(7)
 		s.seal(7)
@@ -104,4 +104,64 @@ var plantedWrites = []plant{
 		e.Highest = 7
 		s.leave(7)
 	}, []string{Refusals}},
+	{"a mark is lower at the end than before", func(s *story) {
+		s.work(7, 1)
+		s.work(9, 1)
+		s.mark = 7
+	}, []string{Marks}},
+	{"a mark is lost at the end", func(s *story) {
+		s.work(7, 1)
+		s.mark = 0
+	}, []string{Marks}},
+	{"a mark is that of no holder at the end", func(s *story) {
+		s.work(7, 1)
+		s.mark = 1 << 40
+	}, []string{Marks}},
+	{"a mark falls, and rises again", func(s *story) {
+		s.take(7)
+		s.seal(7)
+		base := s.read(7)
+		s.leave(7)
+		s.take(8)
+		s.seal(8)
+		s.leave(8)
+		s.work(9, 0)
+		_, e := s.write(7, "late", base, history.Stale, false)
+		e.Highest = 8
+	}, []string{Marks}},
+	{"a seal with a lower token is accepted after a refusal has told a higher one", func(s *story) {
+		s.take(7)
+		s.seal(7)
+		base := s.read(7)
+		s.leave(7)
+		s.take(9)
+		_, e := s.write(7, "late", base, history.Stale, false)
+		e.Highest = 9
+		s.seal(7)
+		s.seal(9)
+		s.leave(9)
+	}, []string{Marks}},
+	{"a seal that failed for certain has raised the mark", func(s *story) {
+		s.take(7)
+		s.seal(7)
+		base := s.read(7)
+		s.leave(7)
+		s.take(9)
+		s.seal(9).Outcome = history.Failed
+		s.leave(9)
+		_, e := s.write(7, "late", base, history.Stale, false)
+		e.Highest = 9
+		s.mark = 7
+	}, []string{Refusals}},
+	{"a seal that failed for certain has raised the mark for good", func(s *story) {
+		s.take(9)
+		s.seal(9).Outcome = history.Failed
+		s.leave(9)
+	}, []string{Marks}},
+	{"a holder that has not sealed has raised the mark", func(s *story) {
+		s.work(7, 1)
+		s.take(9)
+		s.leave(9)
+		s.mark = 9
+	}, []string{Marks}},
 }

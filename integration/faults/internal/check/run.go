@@ -20,7 +20,9 @@ const (
 	// WrongWrite: there is a write that nobody made, or that was said not to be, or twice.
 	WrongWrite = "wrong write"
 	// TokenOrder: a write was applied after one with a higher token.
-	TokenOrder       = "token order"
+	TokenOrder = "token order"
+	// Marks: a guard's mark went back, or is one that nobody has raised.
+	Marks            = "marks"
 	Refusals         = "refusals"
 	RegisterIsLinear = "register is linearizable"
 
@@ -35,7 +37,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, TokenOrder, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -59,7 +61,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.torn, r.refusals, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}
@@ -77,7 +79,8 @@ type hold struct {
 	left              int64 // given back for certain
 	last              int64 // the last event about it
 	looks             []int64
-	calm              bool
+	sealed            history.Outcome // "": not, as far as is known
+	over              bool            // its worker was through with it
 }
 
 // write is one write of a resource.
@@ -85,7 +88,6 @@ type write struct {
 	history.Event // of Kind Write
 	outcome       history.Outcome
 	done          int64 // never: its process was killed
-	highest       int64
 }
 
 // fault is one that the nemesis has brought about.
@@ -105,11 +107,10 @@ type run struct {
 	ops    map[string][]*write          // by name, in the order of asking
 	finals map[string]history.Event
 	faults []fault
-	calm   int64 // never: there was none
 }
 
 func newRun(events []history.Event, o Options) *run {
-	r := &run{Options: o, events: events, calm: never,
+	r := &run{Options: o, events: events,
 		holds: make(map[string][]*hold), byID: make(map[string]*hold), writes: make(map[string]map[string]*write),
 		ops: make(map[string][]*write), finals: make(map[string]history.Event)}
 	open := make(map[string]int)
@@ -127,12 +128,10 @@ func newRun(events []history.Event, o Options) *run {
 			r.ops[e.Name] = append(r.ops[e.Name], w)
 		case history.Wrote:
 			if w := r.writes[e.Name][e.Op]; w != nil {
-				w.outcome, w.done, w.highest = e.Outcome, e.T, e.Highest
+				w.outcome, w.done = e.Outcome, e.T
 			}
 		case history.Final:
 			r.finals[e.Name] = e
-		case history.Calm:
-			r.calm = e.T
 		case history.Begin:
 			open[e.Op] = len(r.faults)
 			r.faults = append(r.faults, fault{e.Fault, e.Target, e.T, never})
@@ -154,7 +153,7 @@ func newRun(events []history.Event, o Options) *run {
 func (r *run) holdOf(e history.Event) {
 	h := r.byID[e.Hold]
 	if h == nil {
-		h = &hold{id: e.Hold, name: e.Name, who: e.Who, calm: e.Calm}
+		h = &hold{id: e.Hold, name: e.Name, who: e.Who}
 		r.byID[e.Hold] = h
 		r.holds[e.Name] = append(r.holds[e.Name], h)
 	}
@@ -165,12 +164,15 @@ func (r *run) holdOf(e history.Event) {
 	case history.Got:
 		h.got, h.token = e.T, e.Token
 	case history.Refused:
-		h.refused = e.T
+		h.refused, h.over = e.T, true
+	case history.Seal:
+		h.sealed = e.Outcome
 	case history.Look:
 		if e.OK {
 			h.looks = append(h.looks, e.T)
 		}
 	case history.Left:
+		h.over = true
 		if e.OK {
 			h.left = e.T
 		}
