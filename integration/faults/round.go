@@ -166,7 +166,11 @@ func (r round) end(s *stage, n *nemesis) {
 		if err != nil {
 			s.Fatalf("%s: %v", k.Name, err)
 		}
-		n.rec.Add(history.Event{Kind: history.Final, Name: k.Resource(), Doc: &d, Token: int64(mark)})
+		journal, err := st.Journal(ctx, k.Resource())
+		if err != nil {
+			s.Fatalf("%s: %v", k.Name, err)
+		}
+		n.rec.Add(history.Event{Kind: history.Final, Name: k.Resource(), Doc: &d, Journal: journal, Token: int64(mark)})
 		if err := st.Close(); err != nil {
 			s.Errorf("%s: %v", k.Name, err)
 		}

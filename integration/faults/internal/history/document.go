@@ -12,7 +12,8 @@ const (
 )
 
 // Doc is what a resource holds: a list, to which each write appends its own name, and accounts, between which it moves
-// money.
+// money. The list is written as a whole, as its writer has read it and with the new name; the accounts are changed by an amount
+// where the storage can do that. So the list shows what was overwritten, and the accounts what was done twice.
 type Doc struct {
 	Gen      int           `json:"gen"` // how many lists there were before
 	List     []string      `json:"list"`

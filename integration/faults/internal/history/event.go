@@ -33,7 +33,7 @@ const (
 	End   Kind = "end"   // and ends
 	Calm  Kind = "calm"  // all faults are over, and everything must work from now on
 
-	Final Kind = "final" // what the resource holds at the end: Doc, and its mark as Token
+	Final Kind = "final" // what the resource holds at the end: Doc, Journal where it keeps one, and its mark as Token
 	Over  Kind = "over"  // something is left behind at the end: Name says what, Err which
 )
 
@@ -70,6 +70,7 @@ type Event struct {
 	Change  *Change  `json:"change,omitempty"`
 	Dropped []string `json:"dropped,omitempty"`
 	Doc     *Doc     `json:"doc,omitempty"`
+	Journal []string `json:"journal,omitzero"` // nil: none is kept
 
 	Fault  string `json:"fault,omitempty"`
 	Target string `json:"target,omitempty"` // of the fault: a worker's process, a member, a storage, or all

@@ -24,7 +24,7 @@ func TestHistoriesAreMergedInTheOrderOfTime(t *testing.T) {
 	d := NewDoc()
 	a.Add(Event{T: 5, Kind: Got, Token: 7})
 	b.Add(Event{T: 3, Kind: Read, Base: d.Base()})
-	a.Add(Event{T: 9, Kind: Final, Doc: &d})
+	a.Add(Event{T: 9, Kind: Final, Doc: &d, Journal: []string{}}) // it is kept, and empty
 	b.Add(Event{T: 7, Kind: Write, Change: &Change{From: 1, To: 2, Amount: 3}, Dropped: []string{"x"}})
 	for _, r := range []*Recorder{a, b} {
 		if err := r.Close(); err != nil {
@@ -48,7 +48,7 @@ func TestHistoriesAreMergedInTheOrderOfTime(t *testing.T) {
 		{T: 3, Who: "b", Kind: Read, Base: d.Base()},
 		{T: 5, Who: "a", Kind: Got, Token: 7},
 		{T: 7, Who: "b", Kind: Write, Change: &Change{From: 1, To: 2, Amount: 3}, Dropped: []string{"x"}},
-		{T: 9, Who: "a", Kind: Final, Doc: &d},
+		{T: 9, Who: "a", Kind: Final, Doc: &d, Journal: []string{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

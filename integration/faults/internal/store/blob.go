@@ -48,7 +48,11 @@ func blobKind(name string, codec blobguard.Codec, open func(context.Context, Pla
 			if err := s.create(ctx); err != nil {
 				return err
 			}
-			return s.Write(ctx, resource, 0, Write{Doc: history.NewDoc(), Inside: func() {}})
+			text, err := json.Marshal(history.NewDoc())
+			if err != nil {
+				return err
+			}
+			return s.put(ctx, resource, text)
 		},
 		Open: func(ctx context.Context, p Places, guarded bool) (Store, error) {
 			s, err := connect(ctx, p)
@@ -107,12 +111,14 @@ func (s *blobStore) body(ctx context.Context, resource string) (io.ReadCloser, e
 	return v.Body, err
 }
 
+func (s *blobStore) Journal(context.Context, string) ([]string, error) { return nil, nil }
+
 func (s *blobStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	text, err := json.Marshal(w.Doc)
 	if err != nil {
 		return err
 	}
-	w.Inside()
+	w.inside()
 	if s.g == nil {
 		return unguarded(s.put(ctx, resource, text))
 	}

@@ -3,10 +3,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +30,16 @@ var etcdKind = Kind{
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		d := history.NewDoc()
-		for from := range d.Accounts {
-			if err := s.Write(ctx, resource, 0, Write{Doc: d, Change: history.Change{From: from, To: (from + 1) % history.Accounts}, Inside: func() {}}); err != nil {
-				return err
-			}
+		list, err := json.Marshal(listOf{d.Gen, d.List})
+		if err != nil {
+			return err
 		}
-		return nil
+		ops := []clientv3.Op{clientv3.OpPut(etcdList(resource), string(list))}
+		for id, balance := range d.Accounts {
+			ops = append(ops, clientv3.OpPut(etcdAccount(resource, id), strconv.Itoa(balance)))
+		}
+		_, err = s.client.Txn(ctx).Then(ops...).Commit()
+		return err
 	},
 	Open: func(_ context.Context, p Places, guarded bool) (Store, error) { return openEtcd(p, guarded) },
 }
@@ -53,7 +59,7 @@ func EtcdClient(endpoints []string, edits ...func(*clientv3.Config)) (*clientv3.
 	return clientv3.New(cfg)
 }
 
-func openEtcd(p Places, guarded bool) (Store, error) {
+func openEtcd(p Places, guarded bool) (*etcdStore, error) {
 	client, err := EtcdClient(p.Etcd)
 	if err != nil {
 		return nil, err
@@ -74,6 +80,7 @@ type etcdStore struct {
 func etcdPrefix(resource string) string          { return "/data/" + resource + "/" }
 func etcdAccount(resource string, id int) string { return etcdPrefix(resource) + strconv.Itoa(id) }
 func etcdList(resource string) string            { return etcdPrefix(resource) + "list" }
+func etcdJournal(resource string) string         { return "/journal/" + resource + "/" } // each write has a key there
 func (s *etcdStore) Close() error                { return s.client.Close() }
 
 func (s *etcdStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
@@ -116,16 +123,42 @@ func (s *etcdStore) Read(ctx context.Context, resource string) (d history.Doc, e
 	return d, nil
 }
 
+// Journal knows of a key when it was put first, and last, and how often.
+func (s *etcdStore) Journal(ctx context.Context, resource string) ([]string, error) {
+	resp, err := s.client.Get(ctx, etcdJournal(resource), clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	type entry struct {
+		revision int64
+		op       string
+	}
+	var entries []entry
+	for _, kv := range resp.Kvs {
+		op := strings.TrimPrefix(string(kv.Key), etcdJournal(resource))
+		entries = append(entries, entry{kv.CreateRevision, op})
+		for range kv.Version - 1 {
+			entries = append(entries, entry{kv.ModRevision, op})
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.revision, b.revision) })
+	ops := []string{}
+	for _, e := range entries {
+		ops = append(ops, e.op)
+	}
+	return ops, nil
+}
+
 func (s *etcdStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	list, err := json.Marshal(listOf{w.Doc.Gen, w.Doc.List})
 	if err != nil {
 		return err
 	}
-	ops := []clientv3.Op{clientv3.OpPut(etcdList(resource), string(list))}
+	ops := []clientv3.Op{clientv3.OpPut(etcdList(resource), string(list)), clientv3.OpPut(etcdJournal(resource)+w.op(), "")}
 	for _, id := range []int{w.Change.From, w.Change.To} {
 		ops = append(ops, clientv3.OpPut(etcdAccount(resource, id), strconv.Itoa(w.Doc.Accounts[id])))
 	}
-	w.Inside()
+	w.inside()
 	if s.guarded {
 		return s.g.Do(ctx, resource, tok, ops...)
 	}

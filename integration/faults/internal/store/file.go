@@ -61,6 +61,8 @@ func (s *fileStore) Read(_ context.Context, resource string) (d history.Doc, err
 	return d, json.Unmarshal(text, &d)
 }
 
+func (s *fileStore) Journal(context.Context, string) ([]string, error) { return nil, nil }
+
 func (s *fileStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	text, err := json.Marshal(w.Doc)
 	if err != nil {
@@ -72,12 +74,12 @@ func (s *fileStore) Write(ctx context.Context, resource string, tok guard.Token,
 			if _, err := to.Write(text[:half]); err != nil {
 				return err
 			}
-			w.Inside()
+			w.inside()
 			_, err := to.Write(text[half:])
 			return err
 		})
 	}
-	w.Inside()
+	w.inside()
 	// As whole as under the guard: what is missing is the token alone.
 	f, err := os.CreateTemp(s.dir, "unguarded-*")
 	if err != nil {

@@ -66,22 +66,21 @@ func (s *pgxStore) Read(ctx context.Context, resource string) (d history.Doc, er
 	return d, json.Unmarshal([]byte(list), &d.List)
 }
 
-func (s *pgxStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
-	list, err := json.Marshal(w.Doc.List)
+func (s *pgxStore) Journal(ctx context.Context, resource string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, sqlJournal, resource)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	ops, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return append([]string{}, ops...), err
+}
+
+func (s *pgxStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	put := func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlSetList, w.Doc.Gen, string(list), resource); err != nil {
+		return sqlWrite(resource, w, func(query string, args ...any) error {
+			_, err := tx.Exec(ctx, query, args...)
 			return err
-		}
-		w.Inside()
-		for _, id := range []int{w.Change.From, w.Change.To} {
-			if _, err := tx.Exec(ctx, sqlSetAmount, w.Doc.Accounts[id], resource, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	}
 	if s.guarded {
 		return s.g.Do(ctx, resource, tok, put)

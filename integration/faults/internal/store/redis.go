@@ -26,17 +26,20 @@ var redisKind = Kind{
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		d := history.NewDoc()
-		for from := range d.Accounts {
-			if err := s.Write(ctx, resource, 0, Write{Doc: d, Change: history.Change{From: from, To: from}, Inside: func() {}}); err != nil {
-				return err
-			}
+		list, err := json.Marshal(listOf{d.Gen, d.List})
+		if err != nil {
+			return err
 		}
-		return nil
+		first := []any{s.list(resource), list}
+		for id, balance := range d.Accounts {
+			first = append(first, s.account(resource, id), balance)
+		}
+		return s.client.MSet(ctx, first...).Err()
 	},
 	Open: func(ctx context.Context, p Places, guarded bool) (Store, error) { return openRedis(ctx, p, guarded) },
 }
 
-func openRedis(ctx context.Context, p Places, guarded bool) (Store, error) {
+func openRedis(ctx context.Context, p Places, guarded bool) (*redisStore, error) {
 	client := redis.NewClient(&redis.Options{Addr: p.Redis, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second})
 	g, err := redisguard.New(ctx, client, nil)
 	if err != nil {
@@ -51,14 +54,16 @@ type redisStore struct {
 	guarded bool
 }
 
-// redisWrite has the list and two accounts as its keys, in one atomic step.
+// redisWrite changes the list, the journal and two accounts, in one atomic step.
 var redisWrite = redis.NewScript(`
 redis.call('SET', KEYS[1], ARGV[1])
-redis.call('SET', KEYS[2], ARGV[2])
-redis.call('SET', KEYS[3], ARGV[3])
+redis.call('RPUSH', KEYS[2], ARGV[2])
+redis.call('DECRBY', KEYS[3], ARGV[3])
+redis.call('INCRBY', KEYS[4], ARGV[3])
 return 1`)
 
-func (s *redisStore) list(resource string) string { return s.g.Key(resource, "list") }
+func (s *redisStore) list(resource string) string    { return s.g.Key(resource, "list") }
+func (s *redisStore) journal(resource string) string { return s.g.Key(resource, "journal") }
 func (s *redisStore) account(resource string, id int) string {
 	return s.g.Key(resource, "account-"+strconv.Itoa(id))
 }
@@ -107,15 +112,20 @@ type listOf struct {
 	List []string `json:"list"`
 }
 
+func (s *redisStore) Journal(ctx context.Context, resource string) ([]string, error) {
+	ops, err := s.client.LRange(ctx, s.journal(resource), 0, -1).Result()
+	return append([]string{}, ops...), err
+}
+
 func (s *redisStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	list, err := json.Marshal(listOf{w.Doc.Gen, w.Doc.List})
 	if err != nil {
 		return err
 	}
 	c := w.Change
-	keys := []string{s.list(resource), s.account(resource, c.From), s.account(resource, c.To)}
-	args := []any{list, w.Doc.Accounts[c.From], w.Doc.Accounts[c.To]}
-	w.Inside()
+	keys := []string{s.list(resource), s.journal(resource), s.account(resource, c.From), s.account(resource, c.To)}
+	args := []any{list, w.op(), c.Amount}
+	w.inside()
 	if s.guarded {
 		return s.g.Run(ctx, resource, tok, redisWrite, keys, args...).Err()
 	}

@@ -130,9 +130,16 @@ func (s *remoteStore) Read(ctx context.Context, resource string) (d history.Doc,
 	return d, json.Unmarshal(text, &d)
 }
 
+func (s *remoteStore) Journal(ctx context.Context, resource string) (ops []string, err error) {
+	text, err := s.send(ctx, 0, request{Resource: resource, Do: "journal"})
+	if err != nil {
+		return nil, err
+	}
+	return ops, json.Unmarshal(text, &ops)
+}
+
 func (s *remoteStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
-	w.Inside()
-	w.Inside = nil
+	w.inside()
 	_, err := s.send(ctx, tok, request{Resource: resource, Do: "write", Write: w})
 	if err != nil && !s.guarded {
 		return unguarded(err)

@@ -104,7 +104,7 @@ func (s *Service) cut() {
 // request is what the body of a request says.
 type request struct {
 	Resource string
-	Do       string // "read", "seal" or "write"
+	Do       string // "read", "highest", "journal", "seal" or "write"
 	Write    Write
 }
 
@@ -118,7 +118,6 @@ func (s *Service) do(ctx context.Context, body []byte) ([]byte, error) {
 	if s.guarded && (r.Do == "seal" || r.Do == "write") {
 		r.Resource = resource // what the lock protects, and nothing else
 	}
-	r.Write.Inside = func() {}
 	switch r.Do {
 	case "seal":
 		return nil, s.db.Seal(ctx, r.Resource, tok)
@@ -130,6 +129,12 @@ func (s *Service) do(ctx context.Context, body []byte) ([]byte, error) {
 			return nil, err
 		}
 		return json.Marshal(int64(highest))
+	case "journal":
+		ops, err := s.db.Journal(ctx, r.Resource)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(ops)
 	}
 	d, err := s.db.Read(ctx, r.Resource)
 	if err != nil {

@@ -24,20 +24,6 @@ var (
 	mariadb  = sqlKind("mariadb", "mysql", sqlguard.MySQL, func(p Places) string { return p.MariaDB })
 )
 
-// A Doc is one row for the list, and one for each account.
-var sqlSchema = []string{
-	"CREATE TABLE IF NOT EXISTS lists (resource varchar(100) PRIMARY KEY, gen int NOT NULL, entries text NOT NULL)",
-	"CREATE TABLE IF NOT EXISTS accounts (resource varchar(100) NOT NULL, id int NOT NULL, balance int NOT NULL, PRIMARY KEY (resource, id))",
-}
-
-const (
-	sqlList      = "INSERT INTO lists VALUES ($1, 0, '[]')"
-	sqlAccount   = "INSERT INTO accounts VALUES ($1, $2, $3)"
-	sqlRead      = "SELECT l.gen, l.entries, a.id, a.balance FROM lists l JOIN accounts a ON a.resource = l.resource WHERE l.resource = $1 ORDER BY a.id"
-	sqlSetList   = "UPDATE lists SET gen = $1, entries = $2 WHERE resource = $3"
-	sqlSetAmount = "UPDATE accounts SET balance = $1 WHERE resource = $2 AND id = $3"
-)
-
 func sqlKind(name, driver string, d sqlguard.Dialect, dsn func(Places) string) Kind {
 	return Kind{
 		Name: name,
@@ -47,8 +33,7 @@ func sqlKind(name, driver string, d sqlguard.Dialect, dsn func(Places) string) K
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			s := &sqlStore{db: db, dialect: d}
-			return s.init(ctx, resource)
+			return createTables(ctx, db, d, resource)
 		},
 		Open: func(ctx context.Context, p Places, guarded bool) (Store, error) {
 			db, err := sql.Open(driver, dsn(p))
@@ -73,36 +58,15 @@ type sqlStore struct {
 
 var dollar = regexp.MustCompile(`\$[0-9]`)
 
-func (s *sqlStore) sql(query string) string {
-	if s.dialect == sqlguard.MySQL {
+// placeholders are written as the database wants them.
+func placeholders(d sqlguard.Dialect, query string) string {
+	if d == sqlguard.MySQL {
 		return dollar.ReplaceAllString(query, "?")
 	}
 	return query
 }
 
-func (s *sqlStore) init(ctx context.Context, resource string) error {
-	g, err := sqlguard.New(s.db, s.dialect, nil)
-	if err != nil {
-		return err
-	}
-	if err := g.Migrate(ctx); err != nil {
-		return err
-	}
-	for _, stmt := range sqlSchema {
-		if _, err := s.db.ExecContext(ctx, stmt); err != nil {
-			return err
-		}
-	}
-	if _, err := s.db.ExecContext(ctx, s.sql(sqlList), resource); err != nil {
-		return err
-	}
-	for id, balance := range history.NewDoc().Accounts {
-		if _, err := s.db.ExecContext(ctx, s.sql(sqlAccount), resource, id, balance); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *sqlStore) sql(query string) string { return placeholders(s.dialect, query) }
 
 func (s *sqlStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
 	if !s.guarded {
@@ -135,22 +99,29 @@ func (s *sqlStore) Read(ctx context.Context, resource string) (d history.Doc, er
 	return d, json.Unmarshal([]byte(list), &d.List)
 }
 
-func (s *sqlStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
-	list, err := json.Marshal(w.Doc.List)
+func (s *sqlStore) Journal(ctx context.Context, resource string) ([]string, error) {
+	rows, err := s.db.QueryContext(ctx, s.sql(sqlJournal), resource)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer rows.Close()
+	ops := []string{}
+	for rows.Next() {
+		var op string
+		if err := rows.Scan(&op); err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, rows.Err()
+}
+
+func (s *sqlStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
 	put := func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.sql(sqlSetList), w.Doc.Gen, string(list), resource); err != nil {
+		return sqlWrite(resource, w, func(query string, args ...any) error {
+			_, err := tx.ExecContext(ctx, s.sql(query), args...)
 			return err
-		}
-		w.Inside()
-		for _, id := range []int{w.Change.From, w.Change.To} {
-			if _, err := tx.ExecContext(ctx, s.sql(sqlSetAmount), w.Doc.Accounts[id], resource, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	}
 	if s.guarded {
 		return s.g.Do(ctx, resource, tok, put)

@@ -1,7 +1,23 @@
 //go:build unix
 
-// Package store has the storages of a fault run behind one face: each holds one history.Doc for a resource, and replaces it
-// by another, under a guard or without.
+// Package store has the storages of a fault run behind one face: each holds one history.Doc for a resource, and changes it
+// under a guard or without.
+//
+// A write has a part that replaces what its holder has read, and a part that adds to whatever is there, so that every
+// violation leaves its own trace:
+//
+//   - The list is replaced as a whole, everywhere. A holder that comes late puts the one that it has read, and its own entry,
+//     in place of what others wrote meanwhile: their entries are missing.
+//   - The journal gets one more entry, without a look at those that are there, and keeps all. A write that was carried out
+//     twice is in it twice; one that was overwritten is in it and not in the list; one that is in the list alone, or
+//     in the journal alone, was half done.
+//   - The accounts get an amount more, or less. What was carried out twice has moved money twice, and the accounts
+//     are not what the list says; what was half done has a wrong sum.
+//
+// Where the storage cannot add, some of this is missing. etcd can add no numbers: its accounts are replaced, and the journal
+// has a key for each write, whose version counts how often it was put. Objects and files are replaced in one piece: there is no
+// journal, and a write that is carried out twice at once does no harm that could be seen. One that comes again later
+// takes others' entries from the list.
 package store
 
 import (
@@ -37,18 +53,35 @@ type Store interface {
 	Highest(ctx context.Context, resource string) (guard.Token, error)
 	// Read returns the Doc.
 	Read(ctx context.Context, resource string) (history.Doc, error)
-	// Write puts w in place of what was read.
+	// Write changes what was read.
 	Write(ctx context.Context, resource string, tok guard.Token, w Write) error
+	// Journal returns every write that was carried out, each as often as it was, in that order; nil: the storage keeps none.
+	Journal(ctx context.Context, resource string) ([]string, error)
 	// Close ends all connections.
 	Close() error
 }
 
 // Write is what is to be written.
 type Write struct {
-	Doc    history.Doc    // the new one
+	Doc    history.Doc    // the new one; the last entry of its list is the write's own
 	Change history.Change // what of the accounts is another than before
 	// Inside is called in the middle of the guarded step where the storage lets its user into that, else before it.
+	// nil: nothing is called.
 	Inside func() `json:"-"`
+}
+
+// op is the write's own entry.
+func (w Write) op() string { return w.Doc.List[len(w.Doc.List)-1] }
+
+func (w Write) inside() {
+	if w.Inside != nil {
+		w.Inside()
+	}
+}
+
+// added is what the write adds to each account that it changes.
+func (w Write) added() map[int]int {
+	return map[int]int{w.Change.From: -w.Change.Amount, w.Change.To: w.Change.Amount}
 }
 
 // Kind is a storage under one guard.
