@@ -59,7 +59,7 @@ type Lease struct {
 	wg       sync.WaitGroup // of Go
 
 	watches sync.WaitGroup // of Watch
-	revoked chan struct{}  // closed when Close has heard of the revocation, or given up
+	hurry   chan struct{}  // closed when Close has waited for watches for long enough
 
 	epoch   epoch
 	sweeper sweeper
@@ -141,7 +141,7 @@ func (l *Lease) Close() error {
 		l.end(ErrClosed)
 		l.wg.Wait()
 		l.closeErr = l.revoke(bound)
-		close(l.revoked)
+		defer time.AfterFunc(min(l.patience.limit(), time.Second), func() { close(l.hurry) }).Stop()
 		l.watches.Wait()
 	})
 	return l.closeErr

@@ -35,7 +35,7 @@ func open(ctx context.Context, cfg Config, remote pb.LeaseClient) (*Lease, error
 		ttl:      cfg.TTL,
 		patience: newPatience(cfg.TTL),
 		renewNow: make(chan chan struct{}),
-		revoked:  make(chan struct{}),
+		hurry:    make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	if _, ok := ctx.Deadline(); !ok {

@@ -107,7 +107,7 @@ func (l *Lease) await(created <-chan struct{}) {
 	select {
 	case <-created:
 	case <-atMost.C:
-	case <-l.revoked: // Close has nothing else to wait for
+	case <-l.hurry:
 	}
 }
 
