@@ -38,11 +38,6 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.leave(7)
 			s.work(9, 1)
 		},
-		"a storage has carried out each write once": func(s *story) {
-			s.unknown(7, true)
-			s.work(9, 2)
-			s.journal = []string{"unknown", "op-9-0", "op-9-1"}
-		},
 		"a killed writer's write came": func(s *story) {
 			s.take(7)
 			s.seal(7)
@@ -113,6 +108,32 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.fault(Revoke, "lease 1007", s.t, s.t+1)
 			s.work(9, 1)
 			s.look(7)
+		},
+		"a holder that was paused notices later that its key was deleted": func(s *story) {
+			s.take(7)
+			s.fault("pause", "w7.0", s.t, s.t+sec)
+			s.fault(DeleteKey, "token 7", s.t, s.t+1)
+			s.t += 3 * sec
+			s.look(7)
+		},
+		"a release is told to be one while the next holder has the lock already": func(s *story) {
+			s.take(7)
+			s.look(7)
+			s.add(s.of(7, history.Leave))
+			s.work(9, 2)
+			e := s.of(7, history.Left)
+			e.OK = true
+			s.add(e)
+		},
+		"a release tells the loss to who was too late": func(s *story) {
+			s.take(7)
+			s.look(7)
+			from := s.t
+			s.t += 3 * sec
+			s.work(9, 2)
+			s.fault("pause", "w7.0", from, s.t)
+			s.add(s.of(7, history.Leave))
+			s.add(s.of(7, history.Left))
 		},
 		"whose clock was set back believes too long": func(s *story) {
 			s.take(7)

@@ -23,8 +23,6 @@ type story struct {
 	doc    history.Doc
 	mark   int64
 	t      int64
-
-	journal []string // nil: none is kept
 }
 
 func newStory() *story { return &story{doc: history.NewDoc(), t: 100 * sec} }
@@ -93,6 +91,7 @@ func (s *story) write(tok int64, op string, base history.Doc, o history.Outcome,
 }
 
 func (s *story) leave(tok int64) {
+	s.add(s.of(tok, history.Leave))
 	e := s.of(tok, history.Left)
 	e.OK = true
 	s.add(e)
@@ -118,7 +117,7 @@ func (s *story) fault(kind, target string, from, to int64) {
 // end adds what the resource holds.
 func (s *story) end() []history.Event {
 	d := s.doc
-	s.add(history.Event{Kind: history.Final, Doc: &d, Journal: s.journal, Token: s.mark})
+	s.add(history.Event{Kind: history.Final, Doc: &d, Token: s.mark})
 	return s.events
 }
 

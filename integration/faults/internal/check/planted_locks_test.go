@@ -9,7 +9,7 @@ var plantedLocks = []plant{
 		s.leave(9)
 		s.take(7)
 		s.leave(7)
-	}, []string{TokensRise, LockIsLinear}},
+	}, []string{TokensRise, Trust, LockIsLinear}},
 	{"a token comes twice", func(s *story) {
 		s.take(7)
 		s.leave(7)
@@ -45,6 +45,32 @@ var plantedLocks = []plant{
 		s.t += 3 * sec
 		s.look(7)
 	}, []string{Trust}},
+	{"a key that was deleted is not noticed, and nobody else wants it", func(s *story) {
+		s.take(7)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.t += 3 * sec
+		s.look(7)
+	}, []string{Trust}},
+	{"nor is a lease that was revoked", func(s *story) {
+		s.take(7)
+		s.fault(Revoke, "lease 1007", s.t, s.t+1)
+		s.t += 3 * sec
+		s.look(7)
+	}, []string{Trust}},
+	{"a key that was deleted is not noticed after a pause either", func(s *story) {
+		s.take(7)
+		s.fault("pause", "w7.0", s.t, s.t+sec)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.t += 4 * sec
+		s.look(7)
+	}, []string{Trust}},
+	{"a release is a success though a successor has had the lock", func(s *story) {
+		s.take(7)
+		s.look(7)
+		s.t += 3 * sec
+		s.work(9, 2)
+		s.leave(7)
+	}, []string{Trust, LockIsLinear}},
 	{"a waiter is forgotten", func(s *story) {
 		s.take(7)
 		s.ask(9)

@@ -2,9 +2,9 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,10 +19,6 @@ const (
 	TornWrite = "torn write"
 	// WrongWrite: there is a write that nobody made, or that was said not to be, or twice.
 	WrongWrite = "wrong write"
-	// DoubledWrite: a storage that adds has carried a write out more than once. Each such write is reported once.
-	DoubledWrite = "doubled write"
-	// Overwritten: a write of whose outcome its writer never heard was carried out, and the resource does not hold it.
-	Overwritten = "overwritten"
 	// TokenOrder: a write was applied after one with a higher token.
 	TokenOrder = "token order"
 	// Marks: a guard's mark went back, or is one that nobody has raised.
@@ -41,7 +37,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -65,7 +61,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}
@@ -79,10 +75,13 @@ const never = int64(1) << 62
 type hold struct {
 	id, name, who     string
 	token, lease      int64
-	ask, got, refused int64 // 0: did not happen
-	left              int64 // given back for certain
-	last              int64 // the last event about it
-	looks             []int64
+	ask, got, refused int64           // 0: did not happen
+	gaveUp            bool            // refused since its worker would not wait any longer
+	leave             int64           // about to be given back
+	left              int64           // given back for certain
+	lost              int64           // found to be over
+	last              int64           // the last event about it
+	looks             []int64         // when it was had, as its worker was told
 	sealed            history.Outcome // "": not, as far as is known
 	over              bool            // its worker was through with it
 }
@@ -92,12 +91,6 @@ type write struct {
 	history.Event // of Kind Write
 	outcome       history.Outcome
 	done          int64 // never: its process was killed
-}
-
-// fault is one that the nemesis has brought about.
-type fault struct {
-	kind, target string
-	begin, end   int64
 }
 
 // run is a history in the form that the checks need.
@@ -169,16 +162,27 @@ func (r *run) holdOf(e history.Event) {
 		h.got, h.token = e.T, e.Token
 	case history.Refused:
 		h.refused, h.over = e.T, true
+		h.gaveUp = gaveUp(e.Err)
 	case history.Seal:
 		h.sealed = e.Outcome
 	case history.Look:
 		if e.OK {
 			h.looks = append(h.looks, e.T)
+		} else if h.lost == 0 {
+			h.lost = e.T
 		}
+	case history.Leave:
+		h.leave = e.T
 	case history.Left:
 		h.over = true
-		if e.OK {
+		switch {
+		case e.OK:
 			h.left = e.T
+			if h.leave > 0 {
+				h.looks = append(h.looks, h.leave) // a success says that it was had until then
+			}
+		case h.lost == 0:
+			h.lost = e.T
 		}
 	}
 }
@@ -193,44 +197,13 @@ func (r *run) held(name string) (got []*hold) {
 	return got
 }
 
-// The faults that checks make allowances for. A pause and a clock that was set back are the only excuses of a holder; a lock
-// that somebody took away from outside is none of the lock's doing.
-const (
-	Pause     = "pause"      // also "pause-after-read" and so on; the target is the process
-	ClockBack = "clock-back" // the target is the process
-	Revoke    = "revoke"     // the target is "lease N"
-	DeleteKey = "delete-key" // the target is "token N"
-)
-
-func (f fault) overlaps(from, to int64) bool { return f.begin <= to && from <= f.end }
-
-func (r *run) paused(h *hold) bool {
-	return slices.ContainsFunc(r.faults, func(f fault) bool {
-		return strings.HasPrefix(f.kind, Pause) && f.target == h.who && f.overlaps(h.ask, h.got)
-	})
-}
-
-// takenAway is when the hold's key was deleted from outside, at the earliest and at the latest; never if it was not.
-func (r *run) takenAway(h *hold) (from, to int64) {
-	for _, f := range r.faults {
-		if f.kind == Revoke && f.target == "lease "+strconv.FormatInt(h.lease, 10) ||
-			f.kind == DeleteKey && f.target == "token "+strconv.FormatInt(h.token, 10) {
-			return f.begin, f.end
-		}
-	}
-	return never, never
-}
-
-// misled is since when the hold's process had a clock that was set back, at T; never if it had not.
-func (r *run) misled(h *hold, t int64) int64 {
-	for _, f := range r.faults {
-		if f.kind == ClockBack && f.target == h.who && f.overlaps(h.ask, t) {
-			return f.begin
-		}
-	}
-	return never
-}
-
 func violation(check, name, format string, args ...any) Violation {
 	return Violation{Check: check, Name: name, Text: fmt.Sprintf(format, args...)}
 }
+
+// gaveUp tells whether the error of Lock says that its caller would not wait any longer.
+func gaveUp(err string) bool {
+	return strings.HasSuffix(err, ": "+context.DeadlineExceeded.Error()) || strings.HasSuffix(err, ": "+context.Canceled.Error())
+}
+
+func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }

@@ -26,33 +26,3 @@ func (r *run) tokens() (found []Violation) {
 	}
 	return found
 }
-
-// trust: when a successor has the lock, its predecessor does not believe to have it. A pause is no excuse here, since a look
-// counts from the moment before it was made.
-func (r *run) trust() (found []Violation) {
-	for _, name := range r.names {
-		held := r.held(name)
-		for _, h := range held {
-			if len(h.looks) == 0 || h.token == 0 {
-				continue
-			}
-			look := h.looks[len(h.looks)-1]
-			for _, next := range held {
-				if next.token > h.token && next.got < look && !r.excused(h, look) {
-					found = append(found, violation(Trust, name, "%s believed to hold token %d, %.3f s after %s had got %d",
-						h.id, h.token, float64(look-next.got)/1e9, next.id, next.token))
-					break
-				}
-			}
-		}
-	}
-	return found
-}
-
-// excused: a key that was deleted from outside is noticed within a TTL, and whose clock goes back knows nothing.
-func (r *run) excused(h *hold, t int64) bool {
-	if from, to := r.takenAway(h); from <= t && t <= to+int64(r.TTL) {
-		return true
-	}
-	return r.misled(h, t) <= t
-}
