@@ -38,6 +38,11 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.leave(7)
 			s.work(9, 1)
 		},
+		"a storage has carried out each write once": func(s *story) {
+			s.unknown(7, true)
+			s.work(9, 2)
+			s.journal = []string{"unknown", "op-9-0", "op-9-1"}
+		},
 		"a killed writer's write came": func(s *story) {
 			s.take(7)
 			s.seal(7)

@@ -23,6 +23,8 @@ type story struct {
 	doc    history.Doc
 	mark   int64
 	t      int64
+
+	journal []string // nil: none is kept
 }
 
 func newStory() *story { return &story{doc: history.NewDoc(), t: 100 * sec} }
@@ -117,7 +119,7 @@ func (s *story) fault(kind, target string, from, to int64) {
 // end adds what the resource holds.
 func (s *story) end() []history.Event {
 	d := s.doc
-	s.add(history.Event{Kind: history.Final, Doc: &d, Token: s.mark})
+	s.add(history.Event{Kind: history.Final, Doc: &d, Journal: s.journal, Token: s.mark})
 	return s.events
 }
 

@@ -18,7 +18,7 @@ type plant struct {
 // Each promise is broken in a history of its own, and the check that watches it says so. Some are broken for several checks
 // at once; no other may complain.
 func TestEachPlantedViolationIsFound(t *testing.T) {
-	for _, c := range slices.Concat(plantedWrites, plantedLocks) {
+	for _, c := range slices.Concat(plantedWrites, plantedJournals, plantedLocks) {
 		t.Run(c.story, func(t *testing.T) {
 			s := newStory()
 			c.play(s)
@@ -59,7 +59,7 @@ func TestAWrongSumIsReportedOnceAndALostWriteOnce(t *testing.T) {
 // A check that nobody has seen complaining is none.
 func TestEveryCheckHasItsPlantedViolation(t *testing.T) {
 	planted := make(map[string]bool)
-	for _, c := range slices.Concat(plantedWrites, plantedLocks) {
+	for _, c := range slices.Concat(plantedWrites, plantedJournals, plantedLocks) {
 		for _, w := range c.want {
 			planted[w] = true
 		}

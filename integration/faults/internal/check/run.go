@@ -19,6 +19,10 @@ const (
 	TornWrite = "torn write"
 	// WrongWrite: there is a write that nobody made, or that was said not to be, or twice.
 	WrongWrite = "wrong write"
+	// DoubledWrite: a storage that adds has carried a write out more than once. Each such write is reported once.
+	DoubledWrite = "doubled write"
+	// Overwritten: a write of whose outcome its writer never heard was carried out, and the resource does not hold it.
+	Overwritten = "overwritten"
 	// TokenOrder: a write was applied after one with a higher token.
 	TokenOrder = "token order"
 	// Marks: a guard's mark went back, or is one that nobody has raised.
@@ -37,7 +41,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -61,7 +65,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}
