@@ -22,6 +22,7 @@ func TestEachStorage(t *testing.T) {
 	err := s.do(func() {
 		site := openSite(s, true)
 		t.Run("refuses a late write under its guard alone", func(t *testing.T) { refusesLateWrites(t, site) })
+		t.Run("is interrupted in a write", func(t *testing.T) { isInterrupted(t, site) })
 		t.Run("is struck in a write", func(t *testing.T) { isStruck(t, site) })
 		t.Run("keeps its data over a restart", func(t *testing.T) { keepsItsData(t, site) })
 	})
@@ -111,6 +112,41 @@ func lateWrite(t *testing.T, k store.Kind, st store.Store, guarded bool) {
 	}
 	if !guarded && slices.Contains(d.List, successor) {
 		t.Errorf("%s, without a guard: %s is still there", k.Name, successor)
+	}
+}
+
+// isInterrupted lets a successor write while a write is half sent: it has not come before it is whole, and then it is late.
+// In a transaction of SQL nobody comes between.
+func isInterrupted(t *testing.T, site *site) {
+	interrupted := 0
+	for _, k := range store.Kinds() {
+		if slices.Contains([]string{"sqlite", "postgres", "pgx", "mariadb"}, k.Name) {
+			continue
+		}
+		st, other := open(t, k, site.places, true), open(t, k, site.places, true)
+		tok, d := newHolder(t, k, st)
+		c := history.Change{From: 1, To: 3, Amount: amount}
+		next, _ := d.Apply(k.Name+", interrupted", c)
+		err := st.Write(t.Context(), k.Resource(), tok, store.Write{Doc: next, Change: c, Inside: func() {
+			interrupted++
+			tok, now := newHolder(t, k, other)
+			if !slices.Equal(now.List, d.List) {
+				t.Errorf("%s: what is half sent is there: %q", k.Name, now.List)
+			}
+			if o, err := write(t.Context(), k, other, tok, now, k.Name+", meanwhile"); o != history.Applied {
+				t.Errorf("%s: the successor's write is %s, %v", k.Name, o, err)
+			}
+		}})
+		if o, highest := store.OutcomeOf(err); o != history.Stale || highest != tok+1 {
+			t.Errorf("%s: the write that was interrupted is %s for %d, %v", k.Name, o, highest, err)
+		}
+		addsUp(t, k, st)
+		if d, err := st.Read(t.Context(), k.Resource()); err != nil || d.List[len(d.List)-1] != k.Name+", meanwhile" {
+			t.Errorf("%s: it holds %q, %v", k.Name, d.List, err)
+		}
+	}
+	if interrupted != 8 {
+		t.Errorf("%d were interrupted, want 8", interrupted)
 	}
 }
 

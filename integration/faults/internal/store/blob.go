@@ -30,12 +30,13 @@ type objects struct {
 // blobKind is an object store that connects by open, under a guard with that codec.
 func blobKind(name string, codec blobguard.Codec, open func(context.Context, Places, *http.Transport) (*objects, error)) Kind {
 	connect := func(ctx context.Context, p Places) (*blobStore, error) {
-		transport := &http.Transport{ExpectContinueTimeout: time.Second, ResponseHeaderTimeout: 3 * time.Second}
-		o, err := open(ctx, p, transport)
-		if err != nil {
+		s := &blobStore{transport: &http.Transport{ExpectContinueTimeout: time.Second, ResponseHeaderTimeout: 3 * time.Second}}
+		s.transport.DialContext = s.sent.dial
+		var err error
+		if s.objects, err = open(ctx, p, s.transport); err != nil {
 			return nil, err
 		}
-		return &blobStore{objects: o, transport: transport}, nil
+		return s, nil
 	}
 	return Kind{
 		Name: name,
@@ -72,6 +73,7 @@ func blobKind(name string, codec blobguard.Codec, open func(context.Context, Pla
 type blobStore struct {
 	*objects
 	transport *http.Transport
+	sent      halfway
 	g         *blobguard.Guard // nil: unguarded
 }
 
@@ -118,7 +120,7 @@ func (s *blobStore) Write(ctx context.Context, resource string, tok guard.Token,
 	if err != nil {
 		return err
 	}
-	w.inside()
+	defer s.sent.expect(w)()
 	if s.g == nil {
 		return unguarded(s.put(ctx, resource, text))
 	}

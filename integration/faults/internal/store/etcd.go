@@ -15,6 +15,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/etcdguard"
@@ -60,18 +61,22 @@ func EtcdClient(endpoints []string, edits ...func(*clientv3.Config)) (*clientv3.
 }
 
 func openEtcd(p Places, guarded bool) (*etcdStore, error) {
-	client, err := EtcdClient(p.Etcd)
+	s := &etcdStore{guarded: guarded}
+	var err error
+	s.client, err = EtcdClient(p.Etcd, func(c *clientv3.Config) {
+		c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(s.sent.dialTCP))
+	})
 	if err != nil {
 		return nil, err
 	}
-	g, err := etcdguard.New(client, &etcdguard.Options{Prefix: "/data-marks/"})
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
+	if s.g, err = etcdguard.New(s.client, &etcdguard.Options{Prefix: "/data-marks/"}); err != nil {
+		return nil, errors.Join(err, s.client.Close())
 	}
-	return &etcdStore{client, g, guarded}, nil
+	return s, nil
 }
 
 type etcdStore struct {
+	sent    halfway
 	client  *clientv3.Client
 	g       *etcdguard.Guard
 	guarded bool
@@ -158,7 +163,7 @@ func (s *etcdStore) Write(ctx context.Context, resource string, tok guard.Token,
 	for _, id := range []int{w.Change.From, w.Change.To} {
 		ops = append(ops, clientv3.OpPut(etcdAccount(resource, id), strconv.Itoa(w.Doc.Accounts[id])))
 	}
-	w.inside()
+	defer s.sent.expect(w)()
 	if s.guarded {
 		return s.g.Do(ctx, resource, tok, ops...)
 	}

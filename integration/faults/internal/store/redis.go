@@ -40,15 +40,17 @@ var redisKind = Kind{
 }
 
 func openRedis(ctx context.Context, p Places, guarded bool) (*redisStore, error) {
-	client := redis.NewClient(&redis.Options{Addr: p.Redis, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second})
-	g, err := redisguard.New(ctx, client, nil)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
+	s := &redisStore{guarded: guarded}
+	s.client = redis.NewClient(&redis.Options{Addr: p.Redis, DialTimeout: 2 * time.Second, Dialer: s.sent.dial, ReadTimeout: 2 * time.Second, WriteTimeout: 10 * time.Second})
+	var err error
+	if s.g, err = redisguard.New(ctx, s.client, nil); err != nil {
+		return nil, errors.Join(err, s.client.Close())
 	}
-	return &redisStore{client, g, guarded}, nil
+	return s, nil
 }
 
 type redisStore struct {
+	sent    halfway
 	client  *redis.Client
 	g       *redisguard.Guard
 	guarded bool
@@ -125,7 +127,7 @@ func (s *redisStore) Write(ctx context.Context, resource string, tok guard.Token
 	c := w.Change
 	keys := []string{s.list(resource), s.journal(resource), s.account(resource, c.From), s.account(resource, c.To)}
 	args := []any{list, w.op(), c.Amount}
-	w.inside()
+	defer s.sent.expect(w)()
 	if s.guarded {
 		return s.g.Run(ctx, resource, tok, redisWrite, keys, args...).Err()
 	}

@@ -28,12 +28,13 @@ var httpKind = Kind{
 	Name: "http",
 	Init: serviceInit,
 	Open: func(_ context.Context, p Places, guarded bool) (Store, error) {
-		base := &http.Transport{}
+		s := &remoteStore{guarded: guarded}
+		base := &http.Transport{DialContext: s.sent.dial}
 		client := &http.Client{Transport: base}
 		if guarded {
 			client.Transport = &httpguard.Transport{Base: base}
 		}
-		call := func(ctx context.Context, body []byte, write bool) ([]byte, error) {
+		s.call = func(ctx context.Context, body []byte, write bool) ([]byte, error) {
 			method := http.MethodGet
 			if write {
 				method = http.MethodPost
@@ -56,7 +57,11 @@ var httpKind = Kind{
 			}
 			return text, err
 		}
-		return &remoteStore{call: call, guarded: guarded, close: func() error { base.CloseIdleConnections(); return nil }}, nil
+		s.close = func() error {
+			base.CloseIdleConnections()
+			return nil
+		}
+		return s, nil
 	},
 }
 
@@ -64,7 +69,8 @@ var grpcKind = Kind{
 	Name: "grpc",
 	Init: serviceInit,
 	Open: func(_ context.Context, p Places, guarded bool) (Store, error) {
-		opts := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		s := &remoteStore{guarded: guarded}
+		opts := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(s.sent.dialTCP)}
 		if guarded {
 			opts = append(opts, grpc.WithChainUnaryInterceptor(grpcguard.UnaryClientInterceptor(nil)))
 		}
@@ -73,7 +79,7 @@ var grpcKind = Kind{
 			return nil, err
 		}
 		service := pb.NewTestServiceClient(conn)
-		call := func(ctx context.Context, body []byte, write bool) ([]byte, error) {
+		s.call = func(ctx context.Context, body []byte, write bool) ([]byte, error) {
 			do := service.CacheableUnaryCall
 			if write {
 				do = service.UnaryCall
@@ -81,13 +87,15 @@ var grpcKind = Kind{
 			resp, err := do(ctx, &pb.SimpleRequest{Payload: &pb.Payload{Body: body}})
 			return resp.GetPayload().GetBody(), err
 		}
-		return &remoteStore{call: call, guarded: guarded, close: conn.Close}, nil
+		s.close = conn.Close
+		return s, nil
 	},
 }
 
 // remoteStore is the data of a Service, over one of its protocols.
 type remoteStore struct {
 	call    func(ctx context.Context, body []byte, write bool) ([]byte, error)
+	sent    halfway
 	guarded bool
 	close   func() error
 }
@@ -139,7 +147,7 @@ func (s *remoteStore) Journal(ctx context.Context, resource string) (ops []strin
 }
 
 func (s *remoteStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
-	w.inside()
+	defer s.sent.expect(w)()
 	_, err := s.send(ctx, tok, request{Resource: resource, Do: "write", Write: w})
 	if err != nil && !s.guarded {
 		return unguarded(err)

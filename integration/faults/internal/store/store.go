@@ -65,8 +65,14 @@ type Store interface {
 type Write struct {
 	Doc    history.Doc    // the new one; the last entry of its list is the write's own
 	Change history.Change // what of the accounts is another than before
-	// Inside is called in the middle of the guarded step where the storage lets its user into that, else before it.
-	// nil: nothing is called.
+	// Inside is called once in the middle of the write, unless that is refused before; nil: nothing is called. Where that is
+	// depends on what the storage lets its user into:
+	//
+	//   - SQL: in the transaction, after the check.
+	//   - Objects, HTTP, gRPC: when the request is half sent, which bears the condition or the token; what it is checked
+	//     against is looked at when all of it has come.
+	//   - Redis, etcd: likewise; check and write are one step of the server, into which nobody is let.
+	//   - Files: when half of the content is written, which is before the check: the rest is one step without its user.
 	Inside func() `json:"-"`
 }
 
