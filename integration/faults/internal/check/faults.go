@@ -29,11 +29,25 @@ func (r *run) paused(h *hold) bool {
 	return slices.ContainsFunc(r.faults, func(f fault) bool { return f.pauses(h.who) && f.overlaps(h.ask, h.got) })
 }
 
+// hits tells whether the fault is one of the process, or of etcd as a whole.
+func (f fault) hits(who string) bool { return f.target == who || holdsUpAll(f.kind) }
+
+// takes tells whether the fault takes the lock's key away. The token of a waiter is not known, so a key that is no holder's
+// may be that of any.
+func (r *run) takes(f fault, h *hold) bool {
+	switch f.kind {
+	case Revoke:
+		return f.target == "lease "+itoa(h.lease)
+	case DeleteKey:
+		return f.target == "token "+itoa(h.token) || h.got == 0 && !r.granted[f.target]
+	}
+	return false
+}
+
 // takenAway is when the hold's key was deleted from outside, at the earliest and at the latest; never if it was not.
 func (r *run) takenAway(h *hold) (from, to int64) {
 	for _, f := range r.faults {
-		if f.kind == Revoke && f.target == "lease "+itoa(h.lease) ||
-			f.kind == DeleteKey && f.target == "token "+itoa(h.token) {
+		if r.takes(f, h) {
 			return f.begin, f.end
 		}
 	}

@@ -140,6 +140,46 @@ func TestGoodHistoriesBreakNoPromise(t *testing.T) {
 			s.add(s.of(7, history.Leave))
 			s.add(s.of(7, history.Left))
 		},
+		"a lock is refused to who was cut off": func(s *story) {
+			s.fault("cut-both", "w7.0", s.t, s.t+sec)
+			s.t += 2 * sec
+			s.ask(7)
+			s.refuse(7, "session over")
+			s.add(s.of(7, history.Lost)).Hold = ""
+		},
+		"a lock is lost by who was cut off long before it looked": func(s *story) {
+			s.take(7)
+			s.fault("cut-both", "w7.0", s.t, s.t+3*sec)
+			s.t += 9 * sec
+			s.lose(7)
+			s.add(s.of(7, history.Left)).Err = "lost"
+			s.add(s.of(7, history.Lost)).Hold = ""
+		},
+		"a lock is lost whose key was deleted, and a session whose lease was revoked": func(s *story) {
+			s.take(7)
+			s.fault(DeleteKey, "token 7", s.t, s.t+1)
+			s.lose(7)
+			s.take(9)
+			s.fault(Revoke, "lease 1009", s.t, s.t+1)
+			s.lose(9)
+			s.add(s.of(9, history.Lost)).Hold = ""
+		},
+		"a lock is refused to a waiter whose key was deleted": func(s *story) {
+			s.ask(7)
+			s.fault(DeleteKey, "token 8", s.t, s.t+1)
+			s.refuse(7, "its key was deleted")
+		},
+		"a lock is refused while etcd has no space": func(s *story) {
+			s.fault("no-space", "etcd", s.t, s.t+sec)
+			s.ask(7)
+			s.refuse(7, "no space")
+		},
+		"a waiter gives up when it is called away": func(s *story) {
+			s.take(7)
+			s.ask(9)
+			s.refuse(9, "lock: context canceled")
+			s.leave(7)
+		},
 		"whose clock was set back believes too long": func(s *story) {
 			s.take(7)
 			s.fault(ClockBack, "w7.0", s.t, s.t+10*sec)

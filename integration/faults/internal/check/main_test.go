@@ -50,6 +50,22 @@ func (s *story) of(tok int64, k history.Kind) history.Event {
 func (s *story) ask(tok int64) *history.Event { return s.add(s.of(tok, history.Ask)) }
 func (s *story) got(tok int64) *history.Event { return s.add(s.of(tok, history.Got)) }
 
+// refuse ends the call of that token's hold, and gaveUp does since its worker waits no longer.
+func (s *story) refuse(tok int64, err string) *history.Event {
+	e := s.of(tok, history.Refused)
+	e.Token, e.Err = 0, err
+	return s.add(e)
+}
+
+func (s *story) gaveUp(tok int64) { s.refuse(tok, "lock: context deadline exceeded") }
+
+// lose is a look that finds the hold over.
+func (s *story) lose(tok int64) {
+	e := s.of(tok, history.Look)
+	e.Err = "lost"
+	s.add(e)
+}
+
 func (s *story) take(tok int64) {
 	s.ask(tok)
 	s.got(tok)

@@ -71,6 +71,36 @@ var plantedLocks = []plant{
 		s.work(9, 2)
 		s.leave(7)
 	}, []string{Trust, LockIsLinear}},
+	{"a lock is refused, and nothing is to blame", func(s *story) {
+		s.fault("cut-both", "w7.0", s.t, s.t+sec)
+		s.t += 5 * sec
+		s.ask(7)
+		s.refuse(7, "some error")
+	}, []string{Losses}},
+	{"a lock is lost, and nothing is to blame", func(s *story) {
+		s.fault("leader-killed", "member 0", s.t, s.t+sec)
+		s.t += 5 * sec
+		s.take(7)
+		s.look(7)
+		s.lose(7)
+	}, []string{Losses}},
+	{"a release fails, and only somebody else was cut off", func(s *story) {
+		s.take(7)
+		s.fault("cut-both", "w9.0", s.t, s.t+sec)
+		s.add(s.of(7, history.Leave))
+		s.add(s.of(7, history.Left)).Err = "unconfirmed"
+	}, []string{Losses}},
+	{"a session is lost, and only somebody else's lease was revoked", func(s *story) {
+		s.work(7, 1)
+		s.fault(Revoke, "lease 1009", s.t, s.t+1)
+		s.add(s.of(7, history.Lost)).Hold = ""
+	}, []string{Losses}},
+	{"a lock is lost, and only somebody else's key was deleted", func(s *story) {
+		s.work(5, 1)
+		s.take(7)
+		s.fault(DeleteKey, "token 5", s.t, s.t+1)
+		s.lose(7)
+	}, []string{Losses}},
 	{"a waiter is forgotten", func(s *story) {
 		s.take(7)
 		s.ask(9)
@@ -83,7 +113,7 @@ var plantedLocks = []plant{
 		s.work(7, 1)
 		s.ask(9)
 		s.t += 10 * sec
-		s.add(s.of(9, history.Refused))
+		s.gaveUp(9)
 	}, []string{Waits}},
 	{"a killed holder's lock is not freed", func(s *story) {
 		s.take(7)
@@ -97,8 +127,6 @@ var plantedLocks = []plant{
 	}, []string{LeftOver}},
 	{"a lock is refused when all is calm", func(s *story) {
 		s.ask(7)
-		e := s.of(7, history.Refused)
-		e.Calm = true
-		s.add(e)
-	}, []string{CalmWorks}},
+		s.refuse(7, "none").Calm = true
+	}, []string{CalmWorks, Losses}},
 }

@@ -30,8 +30,10 @@ const (
 	Refusals         = "refusals"
 	RegisterIsLinear = "register is linearizable"
 
-	TokensRise   = "tokens rise"
-	Trust        = "trust"
+	TokensRise = "tokens rise"
+	Trust      = "trust"
+	// Losses: a lock was refused, or a lock or session lost, and nothing was to blame.
+	Losses       = "losses"
 	Waits        = "waits"
 	LockIsLinear = "lock is linearizable"
 
@@ -41,7 +43,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Waits, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Losses, Waits, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -65,7 +67,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.losses, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}
@@ -88,6 +90,7 @@ type hold struct {
 	looks             []int64         // when it was had, as its worker was told
 	sealed            history.Outcome // "": not, as far as is known
 	over              bool            // its worker was through with it
+	err               string          // of the refusal or loss
 }
 
 // write is one write of a resource.
@@ -100,20 +103,21 @@ type write struct {
 // run is a history in the form that the checks need.
 type run struct {
 	Options
-	events []history.Event
-	names  []string
-	holds  map[string][]*hold // by name, in the order in which they were got
-	byID   map[string]*hold
-	writes map[string]map[string]*write // by name and op
-	ops    map[string][]*write          // by name, in the order of asking
-	finals map[string]history.Event
-	faults []fault
+	events  []history.Event
+	names   []string
+	holds   map[string][]*hold // by name, in the order in which they were got
+	byID    map[string]*hold
+	writes  map[string]map[string]*write // by name and op
+	ops     map[string][]*write          // by name, in the order of asking
+	finals  map[string]history.Event
+	faults  []fault
+	granted map[string]bool // the tokens that were got, as targets of faults
 }
 
 func newRun(events []history.Event, o Options) *run {
 	r := &run{Options: o, events: events,
 		holds: make(map[string][]*hold), byID: make(map[string]*hold), writes: make(map[string]map[string]*write),
-		ops: make(map[string][]*write), finals: make(map[string]history.Event)}
+		ops: make(map[string][]*write), finals: make(map[string]history.Event), granted: make(map[string]bool)}
 	open := make(map[string]int)
 	for _, e := range events {
 		if e.Hold != "" {
@@ -164,16 +168,17 @@ func (r *run) holdOf(e history.Event) {
 		h.ask, h.lease = e.T, e.Lease
 	case history.Got:
 		h.got, h.token = e.T, e.Token
+		r.granted["token "+itoa(e.Token)] = true
 	case history.Refused:
 		h.refused, h.over = e.T, true
-		h.gaveUp = gaveUp(e.Err)
+		h.gaveUp, h.err = gaveUp(e.Err), e.Err
 	case history.Seal:
 		h.sealed = e.Outcome
 	case history.Look:
 		if e.OK {
 			h.looks = append(h.looks, e.T)
 		} else if h.lost == 0 {
-			h.lost = e.T
+			h.lost, h.err = e.T, e.Err
 		}
 	case history.Leave:
 		h.leave = e.T
@@ -186,7 +191,7 @@ func (r *run) holdOf(e history.Event) {
 				h.looks = append(h.looks, h.leave) // a success says that it was had until then
 			}
 		case h.lost == 0:
-			h.lost = e.T
+			h.lost, h.err = e.T, e.Err
 		}
 	}
 }
