@@ -15,6 +15,7 @@ type fault struct {
 // The faults that checks make allowances for. A pause and a clock that was set back are the only excuses of a holder; a lock
 // that somebody took away from outside is none of the lock's doing.
 const (
+	Kill      = "kill"       // the target is the process
 	Pause     = "pause"      // also "pause-after-read" and so on; the target is the process
 	ClockBack = "clock-back" // the target is the process
 	Revoke    = "revoke"     // the target is "lease N"
@@ -28,6 +29,13 @@ func (f fault) pauses(who string) bool { return strings.HasPrefix(f.kind, Pause)
 func (r *run) paused(h *hold) bool {
 	return slices.ContainsFunc(r.faults, func(f fault) bool { return f.pauses(h.who) && f.overlaps(h.ask, h.got) })
 }
+
+// The faults of etcd as a whole, which hold up everybody. All others hit one process, which is their target; those of the
+// storages hold up nobody's lock.
+var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation"}
+
+// holdsUpAll tells whether the fault holds up all who wait.
+func holdsUpAll(kind string) bool { return slices.Contains(everybody, kind) }
 
 // hits tells whether the fault is one of the process, or of etcd as a whole.
 func (f fault) hits(who string) bool { return f.target == who || holdsUpAll(f.kind) }

@@ -118,10 +118,65 @@ var plantedLocks = []plant{
 	{"a killed holder's lock is not freed", func(s *story) {
 		s.take(7)
 		s.ask(9)
+		s.fault(Kill, "w7.0", s.t, s.t+sec)
 		s.t += 7 * sec
 		s.got(9)
 		s.leave(9)
 	}, []string{Waits}},
+	{"a waiter gets a free lock late, while the keys of other locks are deleted", func(s *story) {
+		s.work(7, 1)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.ask(9)
+		s.t += 3 * sec
+		s.fault(DeleteKey, "token 4711", s.t, s.t+1)
+		s.fault(Revoke, "lease 4711", s.t, s.t+1)
+		s.t += 3 * sec
+		s.got(9)
+		s.leave(9)
+	}, []string{Waits}},
+	{"a waiter is forgotten before a fault comes", func(s *story) {
+		s.work(7, 1)
+		s.ask(9)
+		s.t += 5 * sec
+		s.fault("leader-killed", "member 0", s.t, s.t+3*sec)
+		s.t += sec
+		s.got(9)
+		s.leave(9)
+	}, []string{Waits}},
+	{"a lock that a key was left on is given up by all who want it", func(s *story) {
+		s.work(7, 1)
+		for tok := range int64(5) {
+			s.ask(9 + tok)
+		}
+		s.t += 10 * sec
+		for tok := range int64(5) {
+			s.gaveUp(9 + tok)
+		}
+	}, []string{Waits}},
+	{"a waiter waits for ever", func(s *story) {
+		s.work(7, 1)
+		s.ask(9)
+		s.t += 9 * sec
+	}, []string{Waits}},
+	{"a waiter gives up while others come and go", func(s *story) {
+		s.ask(7)
+		for tok := range int64(10) {
+			s.t += sec
+			s.work(9+tok, 1)
+		}
+		s.gaveUp(7)
+	}, []string{FIFO}},
+	{"a waiter is passed by", func(s *story) {
+		s.take(7)
+		s.ask(11)
+		s.t += 2 * sec
+		s.ask(9)
+		s.leave(7)
+		s.got(9)
+		s.leave(9)
+		s.got(11)
+		s.leave(11)
+	}, []string{FIFO}},
 	{"a key is left", func(s *story) {
 		s.add(history.Event{Kind: history.Over, Name: "key", Err: "/x"})
 	}, []string{LeftOver}},

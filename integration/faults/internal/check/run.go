@@ -35,6 +35,7 @@ const (
 	// Losses: a lock was refused, or a lock or session lost, and nothing was to blame.
 	Losses       = "losses"
 	Waits        = "waits"
+	FIFO         = "first come, first served"
 	LockIsLinear = "lock is linearizable"
 
 	CalmWorks = "calm"
@@ -43,7 +44,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Losses, Waits, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Losses, Waits, FIFO, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -67,7 +68,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.losses, r.waits, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.losses, r.waits, r.fifo, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -8,68 +9,89 @@ import (
 // slack is what a waiter may need beside the TTL.
 const slack = 2 * time.Second
 
-// The faults of etcd as a whole, which hold up everybody. All others hit one process, which is their target; those of the
-// storages hold up nobody's lock.
-var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation"}
-
-// holdsUpAll tells whether the fault holds up all who wait.
-func holdsUpAll(kind string) bool { return slices.Contains(everybody, kind) }
-
-// waits: who waits has the lock within a TTL and two seconds of its being free, and of the end of what was in the way.
+// waits: who waits has the lock within a TTL and two seconds of its being free and nothing in the way, or gives up before.
+// What is in the way is a holder, and the faults of those alone who wait, have the lock, or may have left a key behind.
 func (r *run) waits() (found []Violation) {
-	limit := int64(r.TTL + slack)
 	for _, name := range r.names {
 		for _, h := range r.holds[name] {
-			until := h.got
-			if until == 0 {
-				until = h.refused
-			}
-			if until == 0 {
-				continue // killed, or stopped for good
-			}
-			since, judged := r.freeFor(h, until)
-			if judged && until-since > limit {
-				what := "had it"
-				if h.got == 0 {
-					what = "gave up"
-				}
-				found = append(found, violation(Waits, name, "%s %s %.1f s after the lock was free and nothing was in the way", h.id, what, float64(until-since)/1e9))
+			until, what := r.waited(h)
+			if free := longestGap(r.inTheWay(h, until), h.ask, until); free > int64(r.TTL+slack) {
+				found = append(found, violation(Waits, name, "%s %s, after %s in which the lock was free and nothing in the way", h.id, what, seconds(free)))
 			}
 		}
 	}
 	return found
 }
 
-// freeFor returns since when nothing was between the waiter and the lock.
-func (r *run) freeFor(h *hold, until int64) (since int64, judged bool) {
-	since = h.ask
+// waited is until when somebody has waited for the lock, and how that ended. A killed process does not wait.
+func (r *run) waited(h *hold) (until int64, what string) {
+	switch {
+	case h.got > 0:
+		return h.got, "had it"
+	case h.refused > 0:
+		return h.refused, "gave up"
+	case r.killed(h.who) < never:
+		return h.ask, "was killed"
+	}
+	return r.events[len(r.events)-1].T, "waits for ever"
+}
+
+// span is a time in which a waiter need not get the lock.
+type span struct{ from, to int64 }
+
+func (r *run) inTheWay(h *hold, until int64) (spans []span) {
 	whose := map[string]bool{h.who: true}
+	near := []*hold{h} // whose key it may be that is taken away
 	for _, p := range r.holds[h.name] {
-		// Whoever asked before it was through may have been ahead of it.
 		if p == h || p.ask > until || h.token != 0 && p.token > h.token {
 			continue
 		}
-		end := p.left
-		if end == 0 {
-			end = p.last // it gave up, was killed, or lost its session
+		end := r.ended(p)
+		if p.got > 0 {
+			spans = append(spans, span{p.got, end})
 		}
-		if end < h.ask {
-			if p.left == 0 && p.ask+3*int64(r.TTL+slack) > h.ask {
-				whose[p.who] = true // its key may still be there
-			}
-			continue
+		// Without a release that is certain its key may be there for a while.
+		if end >= h.ask || p.left == 0 && p.ask+3*int64(r.TTL+slack) > h.ask {
+			whose[p.who] = true
+			near = append(near, p)
 		}
-		whose[p.who] = true
-		since = max(since, min(end, until))
 	}
 	for _, f := range r.faults {
-		if f.begin > until || !holdsUpAll(f.kind) && !whose[f.target] && f.kind != Revoke && f.kind != DeleteKey {
-			continue
+		takes := func(p *hold) bool { return r.takes(f, p) }
+		if holdsUpAll(f.kind) || whose[f.target] || slices.ContainsFunc(near, takes) {
+			spans = append(spans, span{f.begin, f.end})
 		}
-		if f.end > until {
-			return 0, false
-		}
-		since = max(since, f.end)
 	}
-	return since, true
+	return spans
+}
+
+// ended is when the hold was over, or its worker dead; never if neither is known.
+func (r *run) ended(h *hold) int64 {
+	switch {
+	case h.left > 0:
+		return h.left
+	case h.over:
+		return h.last
+	}
+	return r.killed(h.who)
+}
+
+// killed is when the process was, never if it was not.
+func (r *run) killed(who string) int64 {
+	for _, f := range r.faults {
+		if f.kind == Kill && f.target == who {
+			return f.end
+		}
+	}
+	return never
+}
+
+// longestGap returns the longest time between from and to that is in none of the spans.
+func longestGap(spans []span, from, to int64) (longest int64) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range spans {
+		longest = max(longest, min(s.from, to)-from)
+		from = max(from, s.to)
+	}
+	return max(longest, to-from)
 }
