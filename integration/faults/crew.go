@@ -26,13 +26,13 @@ type mate struct {
 	s       *stage
 	cfg     worker.Config // of the first process
 	dir     string
+	index   int
 	proxies []*etcdtest.Proxy // one for each member
+	loose   sync.WaitGroup    // see dismiss
 
-	mu    sync.Mutex
-	p     *child.Process // guarded by mu
-	life  int            // how many processes there were before this one; guarded by mu
-	dead  bool           // killed, and not replaced yet; guarded by mu
-	index int
+	mu   sync.Mutex
+	life *life // the process of now; guarded by mu
+	ends int   // how many there were before
 }
 
 // hire starts a worker.
@@ -50,91 +50,201 @@ func hire(s *stage, x *site, cfg worker.Config, dir string, index int) *mate {
 
 func (m *mate) start() {
 	cfg := m.cfg
-	cfg.Who = fmt.Sprintf("w%d.%d", m.index, m.life)
-	cfg.Seed = m.cfg.Seed + uint64(1000*m.index+m.life)
+	cfg.Who = fmt.Sprintf("w%d.%d", m.index, m.ends)
+	cfg.Seed = m.cfg.Seed + uint64(1000*m.index+m.ends)
 	cfg.History = filepath.Join(m.dir, cfg.Who+".jsonl")
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		m.s.Fatal(err)
 	}
-	p := child.Start(m.s, workerRole, string(text))
-	m.mu.Lock()
-	m.p = p
-	m.mu.Unlock()
-	p.Expect("up", 30*time.Second)
-}
-
-// who is the process's name in the history.
-func (m *mate) who() string {
+	l := &life{s: m.s, who: cfg.Who, p: child.Start(m.s, workerRole, string(text))}
+	l.p.Expect("up", 30*time.Second)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return fmt.Sprintf("w%d.%d", m.index, m.life)
+	m.life = l
 }
 
-func (m *mate) process() *child.Process {
+// now is the process of now.
+func (m *mate) now() *life {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.p
-}
-
-// kill ends the process by SIGKILL.
-func (m *mate) kill() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dead = true
-	m.p.Kill()
-}
-
-// stop stops the process, if there is one at the moment, and returns what lets it go on: it alone, and not one that has
-// taken its place.
-func (m *mate) stop() (resume func(), ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dead {
-		return nil, false
-	}
-	m.p.Stop()
-	return m.resume(m.p), true
-}
-
-func (m *mate) resume(p *child.Process) func() {
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.p == p && !m.dead {
-			p.Continue()
-		}
-	}
+	return m.life
 }
 
 // replace starts another process in place of one that was killed.
 func (m *mate) replace() {
-	m.mu.Lock()
-	m.life++
-	m.mu.Unlock()
+	m.ends++
 	m.start()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dead = false
 }
 
-// order sends one line to the process, if there is one at the moment.
-func (m *mate) order(format string, args ...any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.dead {
-		m.p.Send(fmt.Sprintf(format, args...))
+// heal ends what was done to its ways to etcd.
+func (m *mate) heal() {
+	for _, p := range m.proxies {
+		p.Heal()
 	}
 }
 
-// said waits until the process has said the line, and tells whether it has within the time.
-func (m *mate) said(line string, within time.Duration) bool {
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for _, l := range m.process().Lines() {
-			if strings.TrimSpace(l) == line {
+// struck counts what faults have done to its traffic with etcd so far.
+func (m *mate) struck() (n int) {
+	for _, p := range m.proxies {
+		n += p.Stats().Struck
+	}
+	return n
+}
+
+// life is one process of a worker, from its start until it is killed.
+type life struct {
+	s   *stage
+	who string // its name in the history
+	p   *child.Process
+
+	mu     sync.Mutex
+	dead   bool // guarded by mu
+	stops  int  // how many faults want it stopped at the moment; guarded by mu
+	orders int  // so far; guarded by mu
+}
+
+const (
+	// obeys is how long a process may take to obey, at most: it may be stopped at the time.
+	obeys = 60 * time.Second
+	// listens is how long one takes that is not.
+	listens = 500 * time.Millisecond
+)
+
+// kill ends the process by SIGKILL.
+func (l *life) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
+	l.p.Kill()
+}
+
+func (l *life) killed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// stop stops the process; false: it is dead.
+func (l *life) stop() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.dead {
+		l.stops++
+		l.p.Stop()
+	}
+	return !l.dead
+}
+
+// resume lets it go on, unless another fault wants it stopped, too.
+func (l *life) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops--
+	if !l.dead && l.stops == 0 {
+		l.p.Continue()
+	}
+}
+
+// still tells whether a fault wants it stopped.
+func (l *life) still() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stops > 0
+}
+
+// stopped tells that the process stops by itself.
+func (l *life) stopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops++
+}
+
+// send gives the process one order, and returns what it says when it has obeyed; false: it is dead.
+func (l *life) send(format string, args ...any) (done string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return "", false
+	}
+	l.orders++
+	l.p.Send(fmt.Sprintf("%d ", l.orders) + fmt.Sprintf(format, args...))
+	return fmt.Sprintf("did %d", l.orders), true
+}
+
+// order gives one and tells whether it was obeyed within the time. Later it may be none the less.
+func (l *life) order(within time.Duration, format string, args ...any) bool {
+	done, ok := l.send(format, args...)
+	return ok && l.said(done, within)
+}
+
+// must gives an order and waits until it is obeyed; false: the process is dead. One that does not obey ends the run.
+func (l *life) must(format string, args ...any) bool {
+	if l.order(obeys, format, args...) {
+		return true
+	}
+	if !l.killed() {
+		l.s.Errorf("%s does not obey: "+format, append([]any{l.who}, args...)...)
+	}
+	return false
+}
+
+// said waits until the process has said the line; false: it has not within the time, or is dead.
+func (l *life) said(line string, within time.Duration) bool {
+	for end := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+		for _, said := range l.p.Lines() {
+			if strings.TrimSpace(said) == line {
 				return true
 			}
 		}
+		if time.Now().After(end) || l.killed() {
+			return false
+		}
 	}
-	return false
+}
+
+func stopping(tag string) string { return "stopping " + tag }
+
+// come makes the process take a lock and come to a place under it, and tells whether it has within the time; else it will
+// not. At "lingering" it goes on, at all other places it has stopped itself, until resume.
+func (m *mate) come(place, tag, name string, within time.Duration) (*life, bool) {
+	l := m.now()
+	if !l.order(listens, "stop %s %s %s", place, tag, name) || !l.said(stopping(tag), within) {
+		m.dismiss(l, place, tag)
+		return nil, false
+	}
+	if place != lingering {
+		l.stopped()
+		time.Sleep(10 * time.Millisecond) // until it stands still
+	}
+	return l, true
+}
+
+// The places of a worker's hold that faults make use of.
+const (
+	afterRead = "after-read"
+	inside    = "inside"
+	lingering = "lingering"
+)
+
+// dismiss takes back an order, and looks after a process that has obeyed it in this moment.
+func (m *mate) dismiss(l *life, place, tag string) {
+	gone, ok := l.send("go %s", tag)
+	if !ok || place == lingering {
+		return
+	}
+	m.loose.Go(func() {
+		for end := time.Now().Add(obeys); time.Now().Before(end) && !l.killed(); {
+			took := l.said(gone, 20*time.Millisecond)
+			if l.said(stopping(tag), 20*time.Millisecond) {
+				l.stopped()
+				time.Sleep(20 * time.Millisecond) // until it stands still
+				l.resume()
+				return
+			}
+			if took {
+				return
+			}
+		}
+	})
 }

@@ -3,10 +3,10 @@
 package main
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
 )
 
 // The directions in which a worker is cut off from all of etcd.
@@ -16,78 +16,63 @@ const (
 	repliesOnly  = etcdtest.Replies
 )
 
+// hurtNetwork does something to a worker's ways to etcd, and tells whether that has met any traffic.
+func hurtNetwork(m *mate, l *life, hurt func(*etcdtest.Proxy)) strike {
+	before, from := m.struck(), history.Now()
+	for _, p := range m.proxies {
+		hurt(p)
+	}
+	after := 0
+	return strike{target: l.who, ways: m, from: from, undo: func() { after = m.struck(); m.heal() }, effect: func() effect {
+		if after > before {
+			return struck
+		}
+		return perhaps // what was not sent at the time may have been waiting for it
+	}}
+}
+
 // cut makes the network between one worker and etcd silent while it holds a lock and goes on looking at it. What is on its
 // way is delivered afterwards, or lost, by turns.
 func cut(d etcdtest.Direction) fault {
 	return func(n *nemesis, s step) (strike, error) {
-		m := n.mate(s)
-		n.linger(s, m)
-		for _, p := range m.proxies {
-			if s.rnd().IntN(2) == 0 {
+		m, l, _, err := n.bring(s, lingering, n.name(s))
+		if err != nil {
+			return strike{}, err
+		}
+		rnd := s.rnd()
+		return hurtNetwork(m, l, func(p *etcdtest.Proxy) {
+			if rnd.IntN(2) == 0 {
 				p.Hold(d)
 			} else {
 				p.BlackHole(d)
 			}
-		}
-		return strike{target: m.who(), undo: m.heal}, nil
-	}
-}
-
-// linger makes a worker hold a lock for long, unless it does not get it in time.
-func (n *nemesis) linger(s step, m *mate) {
-	tag := strconv.FormatUint(s.pick, 36)
-	m.order("stop lingering %s %s", tag, n.name(s))
-	if !m.said("stopping "+tag, 3*time.Second) {
-		m.order("go %s", tag)
-	}
-}
-
-func (m *mate) heal() {
-	for _, p := range m.proxies {
-		p.Heal()
+		}), nil
 	}
 }
 
 // halfOpen makes one of a worker's three endpoints swallow everything.
 func halfOpen(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	m.proxies[s.rnd().IntN(len(m.proxies))].BlackHole(etcdtest.Both)
-	return strike{target: m.who(), undo: m.heal}, nil
+	m := n.mates(s)[0]
+	bad := m.proxies[s.rnd().IntN(len(m.proxies))]
+	return hurtNetwork(m, m.now(), func(p *etcdtest.Proxy) {
+		if p == bad {
+			p.BlackHole(etcdtest.Both)
+		}
+	}), nil
 }
 
-// delayReplies makes etcd's answers slow.
+// delayReplies makes etcd's answers slow while a worker holds a lock.
 func delayReplies(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	n.linger(s, m)
-	d := time.Duration(100+s.rnd().IntN(700)) * time.Millisecond
-	for _, p := range m.proxies {
-		p.Delay(etcdtest.Replies, d)
+	m, l, _, err := n.bring(s, lingering, n.name(s))
+	if err != nil {
+		return strike{}, err
 	}
-	return strike{target: m.who(), undo: m.heal}, nil
+	d := time.Duration(100+s.rnd().IntN(700)) * time.Millisecond
+	return hurtNetwork(m, l, func(p *etcdtest.Proxy) { p.Delay(etcdtest.Replies, d) }), nil
 }
 
 // resetConnections breaks all of a worker's connections to etcd.
 func resetConnections(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	for _, p := range m.proxies {
-		p.Cut()
-	}
-	return strike{target: m.who()}, nil
-}
-
-// calls are the requests of which replies get lost, or which come late.
-var calls = []string{"Txn", "Txn", "Txn", "LeaseGrant", "LeaseRevoke", "Range", "Put", "DeleteRange"}
-
-// loseReplies lets etcd carry out some requests of a worker which is told that the connection broke.
-func loseReplies(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	m.order("lose %s %s", calls[s.rnd().IntN(len(calls))], "III"[:1+s.rnd().IntN(3)])
-	return strike{target: m.who(), undo: func() { m.order("pass") }}, nil
-}
-
-// lateRequests delivers one request of a worker when it has been given up.
-func lateRequests(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	m.order("late %s %v", calls[s.rnd().IntN(len(calls))], time.Duration(s.rnd().IntN(2500))*time.Millisecond)
-	return strike{target: m.who(), undo: func() { m.order("pass") }}, nil
+	m := n.mates(s)[0]
+	return hurtNetwork(m, m.now(), (*etcdtest.Proxy).Cut), nil
 }

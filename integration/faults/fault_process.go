@@ -4,90 +4,155 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 )
 
 // pauseAnywhere stops a worker with SIGSTOP, wherever it is.
 func pauseAnywhere(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	who := m.who()
-	resume, ok := m.stop()
-	if !ok {
+	l := n.mates(s)[0].now()
+	if !l.stop() {
 		return strike{}, errNotNow
 	}
-	return strike{target: who, undo: resume}, nil
+	return strike{target: l.who, undo: l.resume}, nil
 }
 
-// pauseAt lets a worker stop itself at a place in its critical section.
-func pauseAt(place string) fault {
-	return func(n *nemesis, s step) (strike, error) {
-		m := n.mate(s)
-		who := m.who()
-		resume, ok := m.stopAt(place, n.name(s), strconv.FormatUint(s.pick, 36))
-		if !ok {
-			return strike{}, errNotNow
-		}
-		return strike{target: who, undo: resume}, nil
-	}
-}
-
-// stopAt makes the process take a lock and stop at a place under it. It tells whether it has within some seconds.
-func (m *mate) stopAt(place, name, tag string) (resume func(), ok bool) {
-	p := m.process()
-	m.order("stop %s %s %s", place, tag, name)
-	if !m.said("stopping "+tag, 3*time.Second) {
-		m.order("go %s", tag)
-		// It may have come there in this moment.
-		if !m.said("stopping "+tag, 100*time.Millisecond) {
-			return nil, false
-		}
-	}
-	return m.resume(p), true
-}
-
-// kill ends a worker with SIGKILL, and starts another in its place when the fault ends.
-func kill(n *nemesis, s step) (strike, error) {
-	m := n.mate(s)
-	who := m.who()
-	m.kill()
-	return strike{target: who, undo: m.replace}, nil
-}
-
-// stepClock sets the clock that a worker's sessions look at, and when the fault ends sets it once more. A clock that was set
-// forward stays: to set it right again would be to set it back, which is another fault, with an excuse of its own.
-func stepClock(by, afterwards string) fault {
-	return func(n *nemesis, s step) (strike, error) {
-		m := n.mate(s)
-		m.order("step %s", by)
-		return strike{target: m.who(), undo: func() { m.order("step %s", afterwards) }}, nil
-	}
-}
-
-// revoke takes a lease away from outside, that of a lock which is held.
-func revoke(n *nemesis, s step) (strike, error) {
-	key, err := n.holder(s)
+// pauseInside lets a worker stop itself in the middle of its guarded step.
+func pauseInside(n *nemesis, s step) (strike, error) {
+	_, l, from, err := n.bring(s, inside, n.name(s))
 	if err != nil {
 		return strike{}, err
 	}
-	// The history must have it before it can be noticed.
-	return strike{target: "lease " + strconv.FormatInt(key.lease, 10), undo: func() {
-		_, _ = n.site.client.Revoke(n.s.Context(), clientv3.LeaseID(key.lease)) // it may be gone, or etcd be away
+	return strike{target: l.who, from: from, undo: l.resume}, nil
+}
+
+// beyond is how much longer a pause may last, so that it outlasts the lease.
+const beyond = 4 * time.Second
+
+// pauseAfterRead lets a worker stop itself between reading and writing, until another has the lock: its write comes too
+// late.
+func pauseAfterRead(n *nemesis, s step) (strike, error) {
+	name, leave := n.aim(s)
+	m, l, from, err := n.bring(s, afterRead, name)
+	if err != nil {
+		leave(false)
+		return strike{}, err
+	}
+	own, known := n.head(name)
+	return strike{target: l.who, from: from, undo: func() {
+		overtaken := false
+		for end := time.Now().Add(beyond); known && !overtaken && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			next, ok := n.head(name)
+			overtaken = ok && next.token > own.token
+		}
+		time.Sleep(100 * time.Millisecond) // for the other to write
+		l.resume()
+		m.loose.Go(func() {
+			if n.mode == worker.Guarded {
+				overtaken = overtaken && l.said(fmt.Sprintf("refused %s %d", name, own.token), time.Second)
+			}
+			leave(overtaken)
+		})
 	}}, nil
 }
 
-// deleteKey deletes the key of a lock that is held.
+// aim returns the name at which the fewest late writes were made so far, so that all guards have some to refuse, and at
+// which nobody is paused now.
+func (n *nemesis) aim(s step) (name string, leave func(late bool)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.names {
+		other := n.names[(s.turn+i)%len(n.names)]
+		if !n.aimed[other] && (name == "" || n.late[other] < n.late[name]) {
+			name = other
+		}
+	}
+	n.aimed[name] = true
+	return name, func(late bool) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.aimed[name] = false
+		if late {
+			n.late[name]++
+		}
+	}
+}
+
+// kill ends a worker with SIGKILL, and starts another in its place when the fault ends. It leaves those alone that are
+// stopped, unless all are: they have something before them.
+func kill(n *nemesis, s step) (strike, error) {
+	may := n.mates(s)
+	m := may[max(0, slices.IndexFunc(may, func(m *mate) bool { return !m.now().still() }))]
+	l := m.now()
+	l.kill()
+	return strike{target: l.who, undo: m.replace}, nil
+}
+
+// stepClock sets the clock that a worker's sessions look at while it holds a lock, and when the fault ends sets it once
+// more. A clock that was set forward stays: to set it right again would be to set it back, which is another fault, with an
+// excuse of its own.
+func stepClock(by, afterwards string) fault {
+	return func(n *nemesis, s step) (strike, error) {
+		if n.mode == worker.Etcd {
+			return strike{}, errNever // it has no such clock
+		}
+		_, l, _, err := n.bring(s, lingering, n.name(s))
+		if err != nil {
+			return strike{}, err
+		}
+		from := history.Now()
+		if !l.must("step %s", by) {
+			return strike{}, errNotNow
+		}
+		return strike{target: l.who, from: from, undo: func() { l.must("step %s", afterwards) }}, nil
+	}
+}
+
+// asked is how long the nemesis asks etcd for what it wants done.
+const asked = 5 * time.Second
+
+// revoke takes a lease away from outside, that of a lock which is held for longer than the lease lasts.
+func revoke(n *nemesis, s step) (strike, error) {
+	return n.take(s, func(k lockKey) string { return "lease " + strconv.FormatInt(k.lease, 10) }, func(ctx context.Context, k lockKey) (bool, error) {
+		_, err := n.site.client.Revoke(ctx, clientv3.LeaseID(k.lease))
+		return err == nil, err
+	})
+}
+
+// deleteKey deletes the key of such a lock.
 func deleteKey(n *nemesis, s step) (strike, error) {
-	key, err := n.holder(s)
-	if err != nil {
+	return n.take(s, func(k lockKey) string { return "token " + strconv.FormatInt(k.token, 10) }, func(ctx context.Context, k lockKey) (bool, error) {
+		resp, err := n.site.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(k.name), "=", k.token)).Then(clientv3.OpDelete(k.name)).Commit()
+		return err == nil && resp.Succeeded, err
+	})
+}
+
+// take takes something of a lock away from its holder, who does not give it back meanwhile.
+func (n *nemesis) take(s step, target func(lockKey) string, away func(context.Context, lockKey) (bool, error)) (strike, error) {
+	name := n.name(s)
+	if _, _, _, err := n.bring(s, lingering, name); err != nil {
 		return strike{}, err
 	}
-	return strike{target: "token " + strconv.FormatInt(key.token, 10), undo: func() {
-		ctx, cancel := context.WithTimeout(n.s.Context(), 2*time.Second)
-		defer cancel()
-		_, _ = n.site.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key.name), "=", key.token)).Then(clientv3.OpDelete(key.name)).Commit()
+	key, ok := n.head(name)
+	if !ok {
+		return strike{}, errNotNow
+	}
+	from := history.Now()
+	ctx, cancel := context.WithTimeout(n.s.Context(), asked)
+	defer cancel()
+	done, err := away(ctx, key)
+	return strike{target: target(key), from: from, effect: func() effect {
+		if err != nil {
+			return perhaps // its reply may be what was lost
+		}
+		return seen(done)
 	}}, nil
 }
 
@@ -97,19 +162,14 @@ type lockKey struct {
 	token, lease int64
 }
 
-// holder finds one: the oldest key of a queue.
-func (n *nemesis) holder(s step) (lockKey, error) {
-	ctx, cancel := context.WithTimeout(n.s.Context(), 2*time.Second)
+// head finds who holds a lock: the oldest key of its queue. ok is false if there is none, or etcd is away.
+func (n *nemesis) head(name string) (k lockKey, ok bool) {
+	ctx, cancel := n.soon()
 	defer cancel()
-	names := n.names
-	for _, i := range s.rnd().Perm(len(names)) {
-		resp, err := n.site.client.Get(ctx, n.queue(names[i]), clientv3.WithFirstCreate()...)
-		if err != nil {
-			return lockKey{}, errNotNow // etcd is away
-		}
-		for _, kv := range resp.Kvs {
-			return lockKey{string(kv.Key), kv.ModRevision, kv.Lease}, nil
-		}
+	resp, err := n.site.client.Get(ctx, n.queue(name), clientv3.WithFirstCreate()...)
+	if err != nil || len(resp.Kvs) == 0 {
+		return lockKey{}, false
 	}
-	return lockKey{}, errNotNow
+	kv := resp.Kvs[0]
+	return lockKey{string(kv.Key), kv.ModRevision, kv.Lease}, true
 }

@@ -69,10 +69,14 @@ func compact(n *nemesis, _ step) (strike, error) {
 // defragment does so to one member, which answers nobody meanwhile.
 func defragment(n *nemesis, s step) (strike, error) {
 	i := int(s.pick % members)
-	return strike{target: "member " + itoa(i), undo: func() {
-		ctx, cancel := n.soon()
-		defer cancel()
-		_, _ = n.site.client.Defragment(ctx, n.site.etcd.Member(i).Endpoint()) // it may be away
+	ctx, cancel := context.WithTimeout(n.s.Context(), asked)
+	defer cancel()
+	_, err := n.site.client.Defragment(ctx, n.site.etcd.Member(i).Endpoint())
+	return strike{target: "member " + itoa(i), effect: func() effect {
+		if err != nil {
+			return perhaps // it may be away
+		}
+		return struck
 	}}, nil
 }
 
@@ -85,10 +89,14 @@ func noSpace(n *nemesis, s step) (strike, error) {
 	}
 	ctx, cancel := n.soon()
 	defer cancel()
-	if err := alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
-		return strike{}, errNotNow
+	raised := alarm(ctx, pb.AlarmRequest_ACTIVATE)
+	done := func() effect {
+		if raised != nil {
+			return perhaps // its reply may be what was lost
+		}
+		return struck
 	}
-	return strike{target: "etcd", undo: func() {
+	return strike{target: "etcd", effect: done, undo: func() {
 		ctx, cancel := context.WithTimeout(n.s.Context(), time.Minute)
 		defer cancel()
 		for {

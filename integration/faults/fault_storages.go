@@ -3,10 +3,10 @@
 package main
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
 )
 
 // hurt is what is done to a storage's network.
@@ -19,47 +19,47 @@ func requestsLate(p *etcdtest.Proxy) { p.Hold(etcdtest.Requests) }
 // storage is the one whose turn it is.
 func (n *nemesis) storage(s step) storage { return n.site.storages[s.turn%len(n.site.storages)] }
 
-// meet makes a worker be about to write to the storage, so that what is done meanwhile hits a write, and not only what
-// comes before it.
-func (n *nemesis) meet(s step, x storage, meanwhile func()) {
-	name := x.resources[s.turn/len(n.site.storages)%len(x.resources)]
-	resume, ok := n.mate(s).stopAt("after-read", name, strconv.FormatUint(s.pick, 36))
-	meanwhile()
-	if ok {
-		time.Sleep(10 * time.Millisecond) // until it stands still
-		resume()
+// meet makes a worker be about to write to the storage, so that what is done meanwhile hits that write.
+func (n *nemesis) meet(s step, x storage, of int, meanwhile func()) (from int64, err error) {
+	_, l, _, err := n.bring(s, afterRead, x.resources[s.turn/of%len(x.resources)])
+	if err != nil {
+		return 0, err
 	}
+	from = history.Now()
+	meanwhile()
+	l.resume()
+	return from, nil
 }
 
 func hurtStorage(h hurt) fault {
 	return func(n *nemesis, s step) (strike, error) {
 		x := n.storage(s)
-		n.meet(s, x, func() { h(x.proxy) })
-		return strike{target: x.name, undo: x.proxy.Heal}, nil
+		from, err := n.meet(s, x, len(n.site.storages), func() { h(x.proxy) })
+		return strike{target: x.name, from: from, undo: x.proxy.Heal}, err
 	}
 }
 
-// resetStorage cuts the connections when writes are under way.
+// resetStorage cuts the connections when a write is under way.
 func resetStorage(n *nemesis, s step) (strike, error) {
 	x := n.storage(s)
-	n.meet(s, x, func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
-	return strike{target: x.name, undo: func() {
+	from, err := n.meet(s, x, len(n.site.storages), func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
+	return strike{target: x.name, from: from, undo: func() {
 		time.Sleep(time.Duration(s.rnd().IntN(30)) * time.Millisecond)
 		x.proxy.Cut()
 		x.proxy.Heal()
-	}}, nil
+	}}, err
 }
 
-// restartStorage kills a storage's server when writes are under way, and starts it again.
+// restartStorage kills a storage's server when a write is under way, and starts it again.
 func restartStorage(n *nemesis, s step) (strike, error) {
 	x := n.storage(s)
-	n.meet(s, x, func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
-	return strike{target: x.name, undo: func() {
+	from, err := n.meet(s, x, len(n.site.storages), func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
+	return strike{target: x.name, from: from, undo: func() {
 		if err := x.restart(); err != nil {
 			n.s.Fatal(err)
 		}
 		x.proxy.Heal()
-	}}, nil
+	}}, err
 }
 
 // strikeWrite lets one write be carried out without a reply, or late: the first that comes.
@@ -72,17 +72,12 @@ func strikeWrite(late bool) fault {
 			}
 		}
 		x := can[s.turn%len(can)]
-		m, tag := n.mate(s), strconv.FormatUint(s.pick, 36)
-		resume, ok := m.stopAt("after-read", x.resources[s.turn/len(can)%len(x.resources)], tag)
-		forget := x.strike(late)
-		if ok {
-			time.Sleep(10 * time.Millisecond) // until it stands still
-			resume()
+		var forget func() bool
+		from, err := n.meet(s, x, len(can), func() { forget = x.strike(late) })
+		if err != nil {
+			return strike{}, err
 		}
-		return strike{target: x.name, undo: func() {
-			if !forget() {
-				n.missed(s.kind)
-			}
-		}}, nil
+		came := false
+		return strike{target: x.name, from: from, undo: func() { came = forget() }, effect: func() effect { return seen(came) }}, nil
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/fencedlock/fencedlock/integration/faults/internal/check"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 )
 
@@ -24,12 +26,13 @@ var titles = map[worker.Mode]string{
 
 // table prints the comparison.
 func table(out io.Writer, results []*result) {
-	fmt.Fprint(out, "\n| lock | holds | faults | applied | refused as stale | unknown | failed | violations |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "\n| lock | holds | faults | applied | refused as stale | unknown | failed | lost writes | violations |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
-		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d |\n", titles[r.mode], r.holds, r.struck(),
-			r.outcomes[history.Applied], r.outcomes[history.Stale], r.outcomes[history.Unknown], r.outcomes[history.Failed], len(r.violations))
+		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", titles[r.mode], r.holds, r.struck(),
+			r.outcomes[history.Applied], r.outcomes[history.Stale], r.outcomes[history.Unknown], r.outcomes[history.Failed],
+			r.broken(check.LostWrite), len(r.violations))
 	}
-	fmt.Fprint(out, "\nfaults by kind:\n")
+	fmt.Fprint(out, "\nfaults that struck, of those that were drawn, by kind:\n")
 	kinds := make(map[string]bool)
 	for _, r := range results {
 		for k := range r.faults {
@@ -39,18 +42,54 @@ func table(out io.Writer, results []*result) {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Fprintf(out, "  %-22s", k)
 		for _, r := range results {
-			fmt.Fprintf(out, " %4d", r.faults[k])
+			fmt.Fprintf(out, " %4d/%-4d", r.faults[k].struck, r.faults[k].drawn)
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprint(out, "\nwrites applied, refused as stale, and lost, by storage:\n")
+	for _, k := range store.Kinds() {
+		fmt.Fprintf(out, "  %-22s", k.Name)
+		for _, r := range results {
+			fmt.Fprintf(out, " %4d/%d/%d", r.wrote(k.Resource(), history.Applied), r.wrote(k.Resource(), history.Stale), r.lost(k.Resource()))
 		}
 		fmt.Fprintln(out)
 	}
 }
 
-// asItShould tells whether the guarded run broke no promise, or a control broke some.
-func (r *result) asItShould() bool { return (len(r.violations) == 0) == (r.mode == worker.Guarded) }
-
+// struck counts the faults that had an effect.
 func (r *result) struck() (n int) {
-	for _, c := range r.faults {
-		n += c
+	for _, t := range r.faults {
+		n += t.struck
+	}
+	return n
+}
+
+// broken counts the violations that a check found.
+func (r *result) broken(by string) (n int) {
+	for _, v := range r.violations {
+		if v.Check == by {
+			n++
+		}
+	}
+	return n
+}
+
+// wrote counts a storage's writes with that outcome.
+func (r *result) wrote(name string, o history.Outcome) (n int) {
+	for _, e := range r.events {
+		if e.Kind == history.Wrote && e.Name == name && e.Outcome == o {
+			n++
+		}
+	}
+	return n
+}
+
+// lost counts those that were acknowledged and are not there.
+func (r *result) lost(name string) (n int) {
+	for _, v := range r.violations {
+		if v.Check == check.LostWrite && v.Name == name {
+			n++
+		}
 	}
 	return n
 }
@@ -85,7 +124,7 @@ func (r *result) explain(out io.Writer, dir string) error {
 			continue
 		}
 		kind := "register"
-		if v.Check == "lock is linearizable" {
+		if v.Check == check.LockIsLinear {
 			kind = "lock"
 		}
 		if err := v.Picture(name + "-" + kind + ".html"); err != nil {

@@ -62,20 +62,3 @@ func TestAViolationIsExplained(t *testing.T) {
 		t.Errorf("%d events, a picture of %d bytes, %v", len(own), len(page), err)
 	}
 }
-
-// A control that finds nothing says that the faults were too kind for the guarded run to prove anything.
-func TestTheVerdict(t *testing.T) {
-	some := []check.Violation{{Check: "kept"}}
-	for _, c := range []struct {
-		r    result
-		want bool
-	}{
-		{result{mode: worker.Guarded}, true}, {result{mode: worker.Guarded, violations: some}, false},
-		{result{mode: worker.Unguarded}, false}, {result{mode: worker.Unguarded, violations: some}, true},
-		{result{mode: worker.Etcd}, false}, {result{mode: worker.Etcd, violations: some}, true},
-	} {
-		if got := c.r.asItShould(); got != c.want {
-			t.Errorf("%s with %d violations: %t", c.r.mode, len(c.r.violations), got)
-		}
-	}
-}

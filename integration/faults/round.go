@@ -38,7 +38,8 @@ type round struct {
 // result is what came of it.
 type result struct {
 	mode       worker.Mode
-	faults     map[string]int
+	length     time.Duration
+	faults     map[string]tally
 	holds      int
 	outcomes   map[history.Outcome]int
 	violations []check.Violation
@@ -47,7 +48,7 @@ type result struct {
 
 // run plays the round. An error says that it could not be played, which is no verdict.
 func (r round) run(ctx context.Context) (*result, error) {
-	res := &result{mode: r.mode}
+	res := &result{mode: r.mode, length: r.length}
 	log, err := os.Create(filepath.Join(r.dir, "log"))
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (r round) play(s *stage, res *result) {
 	for _, k := range store.Kinds() {
 		cfg.Resources = append(cfg.Resources, k.Resource())
 	}
-	n := &nemesis{s: s, site: site, rec: rec, names: cfg.Resources, count: make(map[string]int), queue: r.queue}
+	n := newNemesis(s, r, site, rec, cfg.Resources)
 	for i := range r.workers {
 		n.crew = append(n.crew, hire(s, site, cfg, parts, i))
 	}
@@ -112,7 +113,7 @@ func (r round) play(s *stage, res *result) {
 	}
 	r.calm(s, n)
 	r.end(s, n)
-	res.faults = maps.Clone(n.count)
+	res.faults = maps.Clone(n.tally)
 }
 
 // queue is the prefix of a lock's keys.
@@ -127,24 +128,29 @@ func (r round) queue(name string) string {
 func (r round) calm(s *stage, n *nemesis) {
 	for _, m := range n.crew {
 		m.heal()
-		m.process().Continue()
+		m.now().p.Continue()
 	}
+	healed := time.Now()
 	// What was lost with connections shows within a TTL; the storages need a moment, too.
 	time.Sleep(ttl)
 	n.rec.Add(history.Event{Kind: history.Calm})
 	for _, m := range n.crew {
-		m.order("calm")
+		m.now().must("calm")
 	}
 	for _, m := range n.crew {
-		if !m.said("calm", calmLimit) {
-			n.rec.Add(history.Event{Kind: history.Over, Name: "after the end of all faults", Err: m.who() + " does not get through"})
+		if l := m.now(); !l.said("calm", calmLimit) {
+			n.rec.Add(history.Event{Kind: history.Over, Name: "after the end of all faults", Err: l.who + " does not get through"})
 		}
 	}
+	// The sessions live on, so only they can have deleted what they left behind.
+	time.Sleep(time.Until(healed.Add(truce)))
+	n.leftOnce(s.Context())
 	for _, m := range n.crew {
-		m.order("finish")
-		m.process().Expect("done", calmLimit)
-		if err := m.process().Wait(calmLimit); err != nil {
-			s.Errorf("%s: %v", m.who(), err)
+		l := m.now()
+		l.must("finish")
+		l.p.Expect("done", calmLimit)
+		if err := l.p.Wait(calmLimit); err != nil {
+			s.Errorf("%s: %v", l.who, err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type step struct {
 	at   time.Duration // since the beginning
 	kind string
 	pick uint64 // decides what is hit, of what can be hit then
-	turn int    // how many of this lane came before: decides where all are to have their turn
+	turn int    // how many of its kind came before in the lane: decides where all are to have their turn
 	crew crew   // whom it may hit
 	last time.Duration
 }
@@ -30,6 +30,14 @@ const (
 	all crew = iota
 	even
 	odd
+)
+
+// The faults come in acts. After each is a truce, in which there is none in any lane: whoever waits for a lock then, or
+// has left something behind, has no excuse.
+const (
+	act   = 24 * time.Second
+	truce = ttl + 4*time.Second // more than a TTL and the two seconds that a waiter may need
+	cycle = act + truce
 )
 
 // lane is faults that come one after the other. Several lanes run side by side, so that their faults meet.
@@ -52,7 +60,7 @@ const ms = time.Millisecond
 // pauses last longer than a lease, which is 2 s, and renewed by each new leader.
 var pauses = []draw{
 	{"pause", 1, 2800 * ms, 4500 * ms},
-	{"pause-after-read", 4, 2800 * ms, 4500 * ms},
+	{"pause-after-read", 6, 2800 * ms, 4000 * ms},
 	{"pause-inside", 2, 2800 * ms, 4500 * ms},
 }
 
@@ -73,9 +81,21 @@ var lanes = []lane{
 		{"cut-replies", 2, 2000 * ms, 4500 * ms},
 		{"half-open", 2, 1000 * ms, 4000 * ms},
 		{"replies-delayed", 2, 1000 * ms, 3000 * ms},
-		{"replies-lost", 2, 300 * ms, 1000 * ms},
-		{"requests-late", 2, 300 * ms, 1000 * ms},
 		{"reset", 2, 50 * ms, 50 * ms},
+	}},
+	{"calls", 500 * ms, all, []draw{
+		{"enqueue-reply-lost", 2, 100 * ms, 500 * ms},
+		{"enqueue-late", 3, 100 * ms, 2000 * ms},
+		{"release-reply-lost", 2, 100 * ms, 500 * ms},
+		{"release-late", 2, 100 * ms, 2000 * ms},
+		{"read-reply-lost", 1, 100 * ms, 500 * ms},
+		{"read-late", 1, 100 * ms, 1000 * ms},
+		{"renewal-reply-lost", 1, 100 * ms, 1500 * ms},
+		{"renewal-late", 1, 500 * ms, 2000 * ms},
+		{"grant-reply-lost", 1, 100 * ms, 500 * ms},
+		{"grant-late", 1, 100 * ms, 2000 * ms},
+		{"revocation-reply-lost", 1, 100 * ms, 500 * ms},
+		{"revocation-late", 1, 100 * ms, 2000 * ms},
 	}},
 	{"storages", 500 * ms, all, []draw{
 		{"storage-silent", 2, 300 * ms, 1500 * ms},
@@ -103,6 +123,7 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 		name = name*31 + uint64(c)
 	}
 	rnd := rand.New(rand.NewPCG(seed, name))
+	turns := make(map[string]int)
 	// A deck is dealt before it is shuffled again, so that no kind is missing for long.
 	var deck []draw
 	for at := l.pause(rnd); ; {
@@ -116,9 +137,14 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 		}
 		d := deck[0]
 		deck = deck[1:]
-		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: len(steps), crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
-		at += s.last + l.pause(rnd)
-		if at > length {
+		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: turns[d.kind], crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
+		turns[d.kind]++
+		rest := l.pause(rnd)
+		if s.at%cycle+s.last > act {
+			s.at = s.at/cycle*cycle + cycle + l.pause(rnd) // in the next act
+		}
+		at = s.at + s.last + rest
+		if s.at+s.last > length {
 			return steps
 		}
 		steps = append(steps, s)

@@ -206,9 +206,9 @@ func TestAWorkerSeesTheStepOfItsClock(t *testing.T) {
 		works()
 		var off time.Duration
 		for _, by := range []time.Duration{time.Hour, -2 * time.Hour} {
-			m.order("step %v", by)
+			m.now().must("step %v", by)
 			off += by
-			reads, err := time.ParseDuration(m.process().Expect("clock ", 10*time.Second))
+			reads, err := time.ParseDuration(m.now().p.Expect("clock ", 10*time.Second))
 			if err != nil {
 				s.Fatal(err)
 			}
@@ -217,9 +217,9 @@ func TestAWorkerSeesTheStepOfItsClock(t *testing.T) {
 			}
 			works() // and looks at its session in each turn
 		}
-		m.order("calm")
-		m.order("finish")
-		m.process().Expect("done", calmLimit)
+		m.now().must("calm")
+		m.now().must("finish")
+		m.now().p.Expect("done", calmLimit)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -50,3 +50,15 @@ func (o ours) lock(ctx context.Context, name string) (held, error) {
 func (o ours) lease() clientv3.LeaseID { return o.s.Lease() }
 func (o ours) err() error              { return o.s.Err() }
 func (o ours) close() error            { return o.s.Close() }
+
+// attentive is a locker whose waits end when an order needs the worker elsewhere.
+type attentive struct {
+	locker
+	stops *stops
+}
+
+func (a attentive) lock(ctx context.Context, name string) (held, error) {
+	ctx, done := a.stops.waiting(ctx, name)
+	defer done()
+	return a.locker.lock(ctx, name)
+}

@@ -3,6 +3,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -19,7 +21,16 @@ const (
 	lingering = "lingering"  // after reading, but there it goes on looking at its hold
 )
 
-// stop is an order to stop once at a place, when a resource is worked on.
+// What it can be told to do beside.
+const (
+	takingOnce = "once"    // take a lock on a name that is not used again
+	reopening  = "session" // close the session and open another
+)
+
+// errCalledAway is why a worker gives up waiting for a lock.
+var errCalledAway = errors.New("worker: an order came")
+
+// stop is an order to stop once at a place, when a resource is worked on; for what is no place there is no resource.
 type stop struct{ tag, place, resource string }
 
 // stops are those that were not obeyed yet. The process stops itself, all of it, as SIGSTOP from outside would do at a
@@ -27,14 +38,41 @@ type stop struct{ tag, place, resource string }
 type stops struct {
 	self *child.Self
 
-	mu     sync.Mutex
-	orders []stop // guarded by mu
+	mu      sync.Mutex
+	orders  []stop                  // guarded by mu
+	waits   string                  // the lock that is waited for at the moment, if callOff is set; guarded by mu
+	callOff context.CancelCauseFunc // guarded by mu
 }
 
+// add gives an order. Who waits for a lock that no order is about is called away.
 func (p *stops) add(s stop) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orders = append(p.orders, s)
+	if p.callOff != nil && !slices.ContainsFunc(p.orders, func(s stop) bool { return s.resource == p.waits }) {
+		p.callOff(errCalledAway)
+	}
+}
+
+// waiting returns the context for waiting for a lock. done ends it.
+func (p *stops) waiting(ctx context.Context, resource string) (_ context.Context, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	p.waits, p.callOff = resource, cancel
+	return ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.callOff = nil
+		cancel(nil)
+	}
+}
+
+// forgetAll drops all orders.
+func (p *stops) forgetAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.orders = nil
 }
 
 func (p *stops) forget(tag string) {
@@ -47,10 +85,12 @@ func (p *stops) forget(tag string) {
 func (p *stops) wanted() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.orders) == 0 {
-		return ""
+	for _, s := range p.orders {
+		if s.resource != "" {
+			return s.resource
+		}
 	}
-	return p.orders[0].resource
+	return ""
 }
 
 // at obeys an order that is for this place.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,16 +46,18 @@ type worker struct {
 	clock  steppedClock
 	rnd    *rand.Rand
 	stops  stops
+	aim    aim
 
 	session locker                 // nil: none at the moment
 	stores  map[string]store.Store // by resource; those that are open
 	holds   int                    // so far
 	writes  int
 
-	calm    atomic.Bool
-	finish  atomic.Bool
-	quit    chan struct{}  // closed with finish
-	pending sync.WaitGroup // late calls
+	lastOnce string // the last lock of once
+
+	calm   atomic.Bool
+	finish atomic.Bool
+	quit   chan struct{} // closed with finish
 }
 
 // Run is the role of the process. It works until it is told to finish.
@@ -74,6 +75,8 @@ func Run(self *child.Self) (err error) {
 	}
 	w.rnd = rand.New(rand.NewPCG(w.cfg.Seed, uint64(len(w.cfg.Who))))
 	w.stops.self = self
+	w.aim.say, w.aim.quit = self.Say, w.quit
+	w.aim.install(&w.faults)
 	if w.client, err = store.EtcdClient(w.cfg.Endpoints, w.faults.Apply); err != nil {
 		return err
 	}
@@ -91,11 +94,13 @@ func Run(self *child.Self) (err error) {
 		w.turn(name)
 		if w.calm.Load() {
 			w.calmTurns()
+		} else {
+			w.once()
 		}
 		time.Sleep(rand.N(longestRest))
 	}
 	<-obeyed
-	w.pending.Wait()
+	w.aim.pending.Wait()
 	w.end(before)
 	return w.rec.Close()
 }
@@ -129,14 +134,17 @@ func (w *worker) end(before goleak.Option) {
 	w.self.Say("done")
 }
 
-// opened returns the session, a new one if the last is over.
+// opened returns the session, a new one if the last is over or another is ordered.
 func (w *worker) opened() (locker, error) {
+	_, another := w.stops.take(reopening, "")
 	if w.session != nil {
 		err := w.session.err()
-		if err == nil {
+		if err == nil && !another {
 			return w.session, nil
 		}
-		w.rec.Add(history.Event{Kind: history.Lost, Lease: int64(w.session.lease()), Err: err.Error()})
+		if err != nil {
+			w.rec.Add(history.Event{Kind: history.Lost, Lease: int64(w.session.lease()), Err: err.Error()})
+		}
 		// That of etcd's package would wait for the lease to be revoked, and hears of nothing else.
 		_ = w.session.close()
 		w.session = nil
@@ -147,7 +155,7 @@ func (w *worker) opened() (locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.session = s
+	w.session = attentive{s, &w.stops}
 	w.rec.Add(history.Event{Kind: history.Opened, Lease: int64(s.lease())})
 	return s, nil
 }
@@ -165,6 +173,6 @@ func (w *worker) storeOf(ctx context.Context, resource string) (store.Store, err
 	if err != nil {
 		return nil, err
 	}
-	w.stores[resource] = s
-	return s, nil
+	w.stores[resource] = telling{s, w.self.Say}
+	return w.stores[resource], nil
 }
