@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
+	"github.com/fencedlock/fencedlock/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
 // isStruck writes while the reply to a write is lost, and while a write is late: it is a write that is hit, it is carried
@@ -110,4 +114,43 @@ func write(ctx context.Context, k store.Kind, st store.Store, tok guard.Token, d
 	err := st.Write(ctx, k.Resource(), tok, store.Write{Doc: next, Change: c, Inside: func() {}})
 	o, _ := store.OutcomeOf(err)
 	return o, err
+}
+
+// The guard of an object store tries again by itself, so that nothing shows there whether a late upload has ever come.
+func TestALateUploadComesWhenItIsForgotten(t *testing.T) {
+	got := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+	defer server.Close()
+	s := newStage(t.Context(), t.Output())
+	err := s.do(func() {
+		p := httpfault.New(s, server.Listener.Addr().String())
+		put := func(path string) error {
+			c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+p.Address+path, http.NoBody)
+			if err != nil {
+				s.Fatal(err)
+			}
+			answer, err := c.Do(r)
+			if err != nil {
+				return err
+			}
+			return answer.Body.Close()
+		}
+		forget := uploads(s, p, aztest.Upload)(true)
+		if put("/late") == nil || put("/other") != nil {
+			t.Error("want the first upload to be cut off, and the second to pass")
+		}
+		if path := <-got; path != "/other" {
+			t.Errorf("%s has come", path)
+		}
+		if !forget() || len(got) != 1 || <-got != "/late" {
+			t.Error("the late upload has not come")
+		}
+		if uploads(s, p, aztest.Upload)(true)() {
+			t.Error("none came, and it is said that one did")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
