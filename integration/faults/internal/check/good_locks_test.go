@@ -51,6 +51,7 @@ var goodLocks = map[string]func(*story){
 		s.add(s.of(7, history.Left))
 	},
 	"a lock is refused to who was cut off": func(s *story) {
+		s.work(5, 1)
 		s.fault("cut-both", "w7.0", s.t, s.t+sec)
 		s.t += 2 * sec
 		s.ask(7)
@@ -75,11 +76,13 @@ var goodLocks = map[string]func(*story){
 		s.add(s.of(9, history.Lost)).Hold = ""
 	},
 	"a lock is refused to a waiter whose key was deleted": func(s *story) {
+		s.work(5, 1)
 		s.ask(7)
 		s.fault(DeleteKey, "token 8", s.t, s.t+1)
 		s.refuse(7, "its key was deleted")
 	},
 	"a lock is refused while etcd has no space": func(s *story) {
+		s.work(5, 1)
 		s.fault("no-space", "etcd", s.t, s.t+sec)
 		s.ask(7)
 		s.refuse(7, "no space")

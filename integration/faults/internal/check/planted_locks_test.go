@@ -72,6 +72,7 @@ var plantedLocks = []plant{
 		s.leave(7)
 	}, []string{Trust, LockIsLinear}},
 	{"a lock is refused, and nothing is to blame", func(s *story) {
+		s.work(5, 1)
 		s.fault("cut-both", "w7.0", s.t, s.t+sec)
 		s.t += 5 * sec
 		s.ask(7)
@@ -178,10 +179,16 @@ var plantedLocks = []plant{
 		s.leave(11)
 	}, []string{FIFO}},
 	{"a key is left", func(s *story) {
+		s.work(5, 1)
 		s.add(history.Event{Kind: history.Over, Name: "key", Err: "/x"})
 	}, []string{LeftOver}},
 	{"a lock is refused when all is calm", func(s *story) {
+		s.work(5, 1)
 		s.ask(7)
 		s.refuse(7, "none").Calm = true
 	}, []string{CalmWorks, Losses}},
+	{"nobody had the lock", func(s *story) {}, []string{Happened}},
+	{"nobody had the lock, and the resource was written", func(s *story) {
+		s.doc, _ = s.doc.Apply("ghost", history.Change{To: 1, Amount: 5})
+	}, []string{Happened, WrongWrite, TornWrite}},
 }

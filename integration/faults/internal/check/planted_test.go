@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
 )
@@ -36,6 +37,12 @@ func TestEachPlantedViolationIsFound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAnEmptyHistoryShowsNothing(t *testing.T) {
+	if found := All(nil, Options{TTL: time.Second}); len(found) != 1 || found[0].Check != Happened {
+		t.Error(found)
 	}
 }
 

@@ -2,6 +2,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,9 @@ const (
 	Refusals         = "refusals"
 	RegisterIsLinear = "register is linearizable"
 
+	// Happened: there is nothing that the other checks could have looked at.
+	Happened = "happened"
+
 	TokensRise = "tokens rise"
 	Trust      = "trust"
 	// Losses: a lock was refused, or a lock or session lost, and nothing was to blame.
@@ -44,7 +48,7 @@ const (
 
 // Checks are all of them.
 var Checks = []string{
-	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, TokensRise, Trust, Losses, Waits, FIFO, LockIsLinear, CalmWorks, LeftOver,
+	LostWrite, TornWrite, WrongWrite, DoubledWrite, Overwritten, TokenOrder, Marks, Refusals, RegisterIsLinear, Happened, TokensRise, Trust, Losses, Waits, FIFO, LockIsLinear, CalmWorks, LeftOver,
 }
 
 // Violation is a promise that the history shows broken.
@@ -68,7 +72,7 @@ func All(events []history.Event, o Options) []Violation {
 	r := newRun(events, o)
 	var all []Violation
 	for _, check := range []func() []Violation{
-		r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.losses, r.waits, r.fifo, r.lockIsLinear, r.registerIsLinear, r.leftOver,
+		r.happened, r.order, r.kept, r.journal, r.torn, r.marks, r.tokens, r.trust, r.losses, r.waits, r.fifo, r.lockIsLinear, r.registerIsLinear, r.leftOver,
 	} {
 		all = append(all, check()...)
 	}
@@ -123,6 +127,7 @@ func newRun(events []history.Event, o Options) *run {
 	for _, e := range events {
 		if e.Hold != "" {
 			r.holdOf(e)
+			r.named(e.Name)
 		}
 		switch e.Kind {
 		case history.Write:
@@ -138,6 +143,7 @@ func newRun(events []history.Event, o Options) *run {
 			}
 		case history.Final:
 			r.finals[e.Name] = e
+			r.named(e.Name)
 		case history.Begin:
 			open[e.Op] = len(r.faults)
 			r.faults = append(r.faults, fault{e.Fault, e.Target, e.T, never})
@@ -147,11 +153,9 @@ func newRun(events []history.Event, o Options) *run {
 			}
 		}
 	}
-	for name, holds := range r.holds {
-		slices.SortStableFunc(holds, func(a, b *hold) int { return int(min(1, max(-1, a.got-b.got))) })
-		r.names = append(r.names, name)
+	for _, holds := range r.holds {
+		slices.SortStableFunc(holds, func(a, b *hold) int { return cmp.Compare(a.got, b.got) })
 	}
-	slices.Sort(r.names)
 	return r
 }
 
