@@ -67,7 +67,7 @@ func (g *guards) read(ctx context.Context, resource string) (string, error) {
 
 // What fake-gcs-server cannot show of Cloud Storage:
 //   - generations that are unique by promise: its are the time in microseconds;
-//   - a crash: it can end between writing an object and writing its generation, so it is stopped in order here;
+//   - a crash: it can end between writing an object and writing its generation, so it is stopped between two requests here;
 //   - caches, and the limit of about one write a second of an object;
 //   - a missing bucket: an upload makes it;
 //   - conditions of deletions, which it ignores and the bucket does not use;
