@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 	"github.com/fencedlock/fencedlock/internal/child"
 )
@@ -19,7 +20,7 @@ import (
 const workerRole = "worker"
 
 // roles are what this program does when it is started again by itself.
-var roles = map[string]child.Role{workerRole: worker.Run}
+var roles = map[string]child.Role{workerRole: worker.Run, serviceRole: store.RunService}
 
 // mate is one worker: a process, which may be killed and replaced, and its ways to etcd.
 type mate struct {

@@ -65,15 +65,9 @@ func restartStorage(n *nemesis, s step) (strike, error) {
 // strikeWrite lets one write be carried out without a reply, or late: the first that comes.
 func strikeWrite(late bool) fault {
 	return func(n *nemesis, s step) (strike, error) {
-		var can []storage
-		for _, x := range n.site.storages {
-			if x.strike != nil {
-				can = append(can, x)
-			}
-		}
-		x := can[s.turn%len(can)]
+		x := n.storage(s)
 		var forget func() bool
-		from, err := n.meet(s, x, len(can), func() { forget = x.strike(late) })
+		from, err := n.meet(s, x, len(n.site.storages), func() { forget = x.strike(late) })
 		if err != nil {
 			return strike{}, err
 		}

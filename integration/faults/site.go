@@ -15,6 +15,7 @@ import (
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/store"
 	"github.com/fencedlock/fencedlock/internal/aztest"
+	"github.com/fencedlock/fencedlock/internal/commitproxy"
 	"github.com/fencedlock/fencedlock/internal/gcstest"
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 	"github.com/fencedlock/fencedlock/internal/mariadbtest"
@@ -42,8 +43,7 @@ type storage struct {
 	proxy     *etcdtest.Proxy
 	restart   func() error
 	// strike lets the next write be carried out without a reply, or late when its writer has been told that the connection
-	// broke; nil where nobody can tell a write from other requests. forget ends that, carries out what is late, and tells
-	// whether a write has come at all.
+	// broke. forget ends that, carries out what is late, and tells whether a write has come at all.
 	strike func(late bool) (forget func() (came bool))
 }
 
@@ -93,16 +93,8 @@ func openSite(s *stage, guarded bool) *site {
 			s.Fatalf("%s: %v", k.Name, err)
 		}
 	}
-	service, err := store.StartService(ctx, d, guarded)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		if err := service.Stop(); err != nil {
-			s.Error(err)
-		}
-	})
-	d.HTTP, d.GRPC = service.HTTP, service.GRPC
+	service := startService(s, d, guarded)
+	d = service.cfg.Places
 	x.direct, x.places = d, d
 
 	pgCommits, dsn := pgtest.NewProxy(s, d.Postgres)
@@ -117,6 +109,10 @@ func openSite(s *stage, guarded bool) *site {
 	x.places.GCS = toGCS.Address
 	toAzure := httpfault.New(s, d.Azure)
 	x.places.Azure = toAzure.Address
+	toHTTP := httpfault.New(s, strings.TrimPrefix(d.HTTP, "http://"))
+	x.places.HTTP = "http://" + toHTTP.Address
+	grpcWrites, address := commitproxy.New(s, d.GRPC, grpcWrite)
+	x.places.GRPC = address
 
 	through := func(address string) (*etcdtest.Proxy, string) {
 		p := etcdtest.StartProxy(s, address)
@@ -143,8 +139,8 @@ func openSite(s *stage, guarded bool) *site {
 			func() error { return toGCS.Alone(gcs.Restart) }, uploads(s, toGCS, gcstest.Upload)},
 		{"azure", []string{"azure-ledger"}, replace(&x.places.Azure, x.places.Azure),
 			func() error { return toAzure.Alone(azure.Restart) }, uploads(s, toAzure, aztest.Upload)},
-		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, strings.TrimPrefix(service.HTTP, "http://")), service.Restart, nil},
-		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, service.GRPC), service.Restart, nil},
+		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, toHTTP.Address), service.restart, uploads(s, toHTTP, store.WriteOverHTTP)},
+		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, address), service.restart, commits(grpcWrites)},
 	}
 	return x
 }

@@ -21,7 +21,7 @@ func TestEachStorage(t *testing.T) {
 	s := newStage(t.Context(), t.Output())
 	err := s.do(func() {
 		site := openSite(s, true)
-		t.Run("refuses a late write under its guard alone", func(t *testing.T) { refusesLateWrites(t, site) })
+		t.Run("refuses a late write under its guard alone", func(t *testing.T) { refusesLateWrites(t, s, site) })
 		t.Run("is interrupted in a write", func(t *testing.T) { isInterrupted(t, site) })
 		t.Run("is struck in a write", func(t *testing.T) { isStruck(t, site) })
 		t.Run("keeps its data over a restart", func(t *testing.T) { keepsItsData(t, site) })
@@ -33,14 +33,12 @@ func TestEachStorage(t *testing.T) {
 
 // Under its guard each storage refuses a late write and tells the mark; without it takes the same write, as the controls
 // need it.
-func refusesLateWrites(t *testing.T, site *site) {
+func refusesLateWrites(t *testing.T, s *stage, site *site) {
 	without := site.places
-	service, err := store.StartService(t.Context(), site.direct, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer service.Stop()
-	without.HTTP, without.GRPC = service.HTTP, service.GRPC
+	unserved := site.direct
+	unserved.HTTP, unserved.GRPC = "", ""
+	service := startService(s, unserved, false)
+	without.HTTP, without.GRPC = service.cfg.Places.HTTP, service.cfg.Places.GRPC
 	for _, k := range store.Kinds() {
 		for i, places := range []store.Places{site.places, without} { // in this order: an object that was written past its guard has no mark
 			guarded := i == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/fencedlock/internal/httpfault"
 )
 
-// commits strikes the next COMMIT, or script of Redis.
+// commits strikes the next COMMIT, script of Redis, or write to the service over gRPC.
 func commits(p *commitproxy.Proxy) func(late bool) (forget func() bool) {
 	return func(late bool) func() bool {
 		fault := commitproxy.LoseReply
@@ -26,7 +26,7 @@ func commits(p *commitproxy.Proxy) func(late bool) (forget func() bool) {
 	}
 }
 
-// uploads strikes the next request that writes an object.
+// uploads strikes the next request that writes an object, or to the service over HTTP.
 func uploads(s *stage, p *httpfault.Proxy, upload func(*http.Request) bool) func(late bool) (forget func() bool) {
 	return func(late bool) func() bool {
 		var kept httpfault.Late

@@ -22,9 +22,6 @@ import (
 func isStruck(t *testing.T, site *site) {
 	struck := 0
 	for _, x := range site.storages {
-		if x.strike == nil {
-			continue
-		}
 		for _, name := range x.resources {
 			k, err := store.Of(name)
 			if err != nil {
@@ -58,8 +55,8 @@ func isStruck(t *testing.T, site *site) {
 			}
 		}
 	}
-	if struck != 14 {
-		t.Errorf("%d strikes; want one of each kind at seven guards", struck)
+	if struck != 18 {
+		t.Errorf("%d strikes; want one of each kind at nine guards", struck)
 	}
 }
 

@@ -34,12 +34,12 @@ var httpKind = Kind{
 		if guarded {
 			client.Transport = &httpguard.Transport{Base: base}
 		}
-		s.call = func(ctx context.Context, body []byte, write bool) ([]byte, error) {
+		s.call = func(ctx context.Context, do string, body []byte) ([]byte, error) {
 			method := http.MethodGet
-			if write {
+			if changes(do) {
 				method = http.MethodPost
 			}
-			req, err := http.NewRequestWithContext(ctx, method, p.HTTP, bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(ctx, method, p.HTTP+"/"+do, bytes.NewReader(body))
 			if err != nil {
 				return nil, err
 			}
@@ -52,7 +52,7 @@ var httpKind = Kind{
 			switch {
 			case resp.StatusCode != http.StatusOK:
 				return nil, fmt.Errorf("store: http: %s: %s", resp.Status, text)
-			case err != nil && write:
+			case err != nil && changes(do):
 				err = fmt.Errorf("%w: %w", guard.ErrUnknown, err)
 			}
 			return text, err
@@ -79,12 +79,12 @@ var grpcKind = Kind{
 			return nil, err
 		}
 		service := pb.NewTestServiceClient(conn)
-		s.call = func(ctx context.Context, body []byte, write bool) ([]byte, error) {
-			do := service.CacheableUnaryCall
-			if write {
-				do = service.UnaryCall
+		s.call = func(ctx context.Context, do string, body []byte) ([]byte, error) {
+			call := service.CacheableUnaryCall
+			if changes(do) {
+				call = service.UnaryCall
 			}
-			resp, err := do(ctx, &pb.SimpleRequest{Payload: &pb.Payload{Body: body}})
+			resp, err := call(ctx, &pb.SimpleRequest{Payload: &pb.Payload{Body: body}})
 			return resp.GetPayload().GetBody(), err
 		}
 		s.close = conn.Close
@@ -92,9 +92,9 @@ var grpcKind = Kind{
 	},
 }
 
-// remoteStore is the data of a Service, over one of its protocols.
+// remoteStore is the data of the service, over one of its protocols.
 type remoteStore struct {
-	call    func(ctx context.Context, body []byte, write bool) ([]byte, error)
+	call    func(ctx context.Context, do string, body []byte) ([]byte, error)
 	sent    halfway
 	guarded bool
 	close   func() error
@@ -105,11 +105,10 @@ func (s *remoteStore) send(ctx context.Context, tok guard.Token, r request) ([]b
 	if err != nil {
 		return nil, err
 	}
-	write := r.Do == "seal" || r.Do == "write"
-	if write && s.guarded {
+	if changes(r.Do) && s.guarded {
 		ctx = guard.NewContext(ctx, r.Resource, tok)
 	}
-	return s.call(ctx, body, write)
+	return s.call(ctx, r.Do, body)
 }
 
 func (s *remoteStore) Seal(ctx context.Context, resource string, tok guard.Token) error {

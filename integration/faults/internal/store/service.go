@@ -3,14 +3,15 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,57 +21,52 @@ import (
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/grpcguard"
 	"github.com/fencedlock/fencedlock/guard/httpguard"
+	"github.com/fencedlock/fencedlock/internal/child"
 )
 
-// Service is a program with a database of its own, that others reach over HTTP and gRPC only. It hands the tokens that come
-// with their requests to the guard of its database.
-type Service struct {
-	HTTP string // its URL
-	GRPC string // its host:port
+// ServiceConfig is all that a service is told at its start, as JSON.
+type ServiceConfig struct {
+	Places  Places // Service says where its data is; HTTP and GRPC where it serves, "" for any port of 127.0.0.1
+	Guarded bool
+}
 
+// service is a program with a database of its own, that others reach over HTTP and gRPC only. It hands the tokens that come
+// with their requests to the guard of its database.
+type service struct {
 	db      Store
 	guarded bool
-
-	mu  sync.Mutex // guards all below
-	web *http.Server
-	rpc *grpc.Server
-	wg  sync.WaitGroup
 }
 
 // serviceData is where the service keeps its data.
 func serviceData(p Places) Places { return Places{SQLite: p.Service} }
 
-// StartService serves until Stop.
-func StartService(ctx context.Context, p Places, guarded bool) (*Service, error) {
-	db, err := sqlite.Open(ctx, serviceData(p), guarded)
-	if err != nil {
-		return nil, err
+// RunService is the role of a process that is the service. It says "serves URL HOST:PORT", and does so until it is killed.
+func RunService(self *child.Self) error {
+	if len(self.Args) != 1 {
+		return errors.New("store: want one argument, the ServiceConfig as JSON")
 	}
-	s := &Service{db: db, guarded: guarded}
-	if err := s.listen(); err != nil {
-		return nil, errors.Join(err, db.Close())
+	var cfg ServiceConfig
+	if err := json.Unmarshal([]byte(self.Args[0]), &cfg); err != nil {
+		return fmt.Errorf("store: ServiceConfig: %w", err)
 	}
-	return s, nil
-}
-
-func (s *Service) listen() error {
-	web, err := net.Listen("tcp", addressOr(strings.TrimPrefix(s.HTTP, "http://")))
+	db, err := sqlite.Open(context.Background(), serviceData(cfg.Places), cfg.Guarded)
 	if err != nil {
 		return err
 	}
-	rpc, err := net.Listen("tcp", addressOr(s.GRPC))
+	s := &service{db, cfg.Guarded}
+	web, err := net.Listen("tcp", addressOr(strings.TrimPrefix(cfg.Places.HTTP, "http://")))
 	if err != nil {
-		return errors.Join(err, web.Close())
+		return err
 	}
-	s.HTTP, s.GRPC = "http://"+web.Addr().String(), rpc.Addr().String()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.web = &http.Server{Handler: s.handler()}
-	s.rpc = s.server()
-	w, r := s.web, s.rpc
-	s.wg.Go(func() { _ = w.Serve(web) }) // always an error, that of Close
-	s.wg.Go(func() { _ = r.Serve(rpc) })
-	return nil
+	rpc, err := net.Listen("tcp", addressOr(cfg.Places.GRPC))
+	if err != nil {
+		return err
+	}
+	ended := make(chan error)
+	go func() { ended <- http.Serve(web, s.handler()) }()
+	go func() { ended <- s.server().Serve(rpc) }()
+	self.Say("serves http://%s %s", web.Addr(), rpc.Addr())
+	return <-ended
 }
 
 func addressOr(known string) string {
@@ -80,27 +76,6 @@ func addressOr(known string) string {
 	return known
 }
 
-// Restart cuts all connections and serves again on the same ports. What is under way in the database goes on.
-func (s *Service) Restart() error {
-	s.cut()
-	return s.listen()
-}
-
-// Stop ends it.
-func (s *Service) Stop() error {
-	s.cut()
-	return s.db.Close()
-}
-
-func (s *Service) cut() {
-	s.mu.Lock()
-	web, rpc := s.web, s.rpc
-	s.mu.Unlock()
-	_ = web.Close() // its listener's error says nothing that matters
-	rpc.Stop()
-	s.wg.Wait()
-}
-
 // request is what the body of a request says.
 type request struct {
 	Resource string
@@ -108,14 +83,23 @@ type request struct {
 	Write    Write
 }
 
+// changes tells whether what is asked for needs a token.
+func changes(do string) bool { return do == "seal" || do == "write" }
+
+// WriteOverHTTP tells whether a request to the service is a write.
+func WriteOverHTTP(r *http.Request) bool { return r.URL.Path == "/write" }
+
+// WriteInJSON tells whether what is sent to the service is, or has in it, the body of a write.
+func WriteInJSON(text []byte) bool { return bytes.Contains(text, []byte(`"Do":"write"`)) }
+
 // do is the service's work. The resource and the token are those of the context.
-func (s *Service) do(ctx context.Context, body []byte) ([]byte, error) {
+func (s *service) do(ctx context.Context, body []byte) ([]byte, error) {
 	var r request
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, err
 	}
 	resource, tok, _ := guard.FromContext(ctx)
-	if s.guarded && (r.Do == "seal" || r.Do == "write") {
+	if s.guarded && changes(r.Do) {
 		r.Resource = resource // what the lock protects, and nothing else
 	}
 	switch r.Do {
@@ -143,7 +127,7 @@ func (s *Service) do(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-func (s *Service) handler() http.Handler {
+func (s *service) handler() http.Handler {
 	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -163,7 +147,7 @@ func (s *Service) handler() http.Handler {
 	return httpguard.Handler(work, &httpguard.Options{Optional: func(r *http.Request) bool { return r.Method == http.MethodGet }})
 }
 
-func (s *Service) server() *grpc.Server {
+func (s *service) server() *grpc.Server {
 	var opts []grpc.ServerOption
 	if s.guarded {
 		opts = append(opts, grpc.ChainUnaryInterceptor(grpcguard.UnaryServerInterceptor(&grpcguard.Options{
@@ -178,7 +162,7 @@ func (s *Service) server() *grpc.Server {
 // rpcService is the service as protoc makes it: CacheableUnaryCall reads, UnaryCall writes.
 type rpcService struct {
 	pb.UnimplementedTestServiceServer
-	s *Service
+	s *service
 }
 
 func (r *rpcService) UnaryCall(ctx context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {

@@ -40,7 +40,7 @@ type Places struct {
 	Azure    string   // host:port
 	Etcd     []string // endpoints
 	Files    string   // a folder
-	Service  string   // the data source name of a Service
+	Service  string   // the data source name of the service's database
 	HTTP     string   // its URL
 	GRPC     string   // its host:port
 }
