@@ -128,10 +128,13 @@ func revoke(n *nemesis, s step) (strike, error) {
 
 // deleteKey deletes the key of such a lock.
 func deleteKey(n *nemesis, s step) (strike, error) {
-	return n.take(s, func(k lockKey) string { return "token " + strconv.FormatInt(k.token, 10) }, func(ctx context.Context, k lockKey) (bool, error) {
-		resp, err := n.site.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(k.name), "=", k.token)).Then(clientv3.OpDelete(k.name)).Commit()
-		return err == nil && resp.Succeeded, err
-	})
+	return n.take(s, func(k lockKey) string { return "token " + strconv.FormatInt(k.token, 10) }, n.remove)
+}
+
+// remove deletes a key of that revision, and tells whether there was one.
+func (n *nemesis) remove(ctx context.Context, k lockKey) (bool, error) {
+	resp, err := n.site.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(k.name), "=", k.token)).Then(clientv3.OpDelete(k.name)).Commit()
+	return err == nil && resp.Succeeded, err
 }
 
 // take takes something of a lock away from its holder, who does not give it back meanwhile.

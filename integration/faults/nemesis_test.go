@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,6 +148,36 @@ func TestAFaultThatHitsNothingLeavesNoTrace(t *testing.T) {
 			t.Errorf("%s: %+v, %d events; want %+v", kind, tallies[kind], traces, want)
 		}
 	}
+}
+
+// What was to be taken from a holder may be gone before, and then nobody is excused by it.
+func TestWhatIsNotThereIsNotTaken(t *testing.T) {
+	smallStage(t, worker.Guarded, 2, func(n *nemesis) {
+		for i, err := range []error{nil, context.DeadlineExceeded} { // the other's answer is lost
+			var holder lockKey
+			hit, failed := n.take(step{pick: uint64(i), turn: i}, func(k lockKey) string { return k.name }, func(_ context.Context, k lockKey) (bool, error) {
+				holder = k
+				return false, err
+			})
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			if got, want := hit.effect(), []effect{nothing, perhaps}[i]; got != want {
+				t.Errorf("%v: the effect is %d, want %d", err, got, want)
+			}
+			if now, ok := n.head(n.names[i]); !ok || now != holder || hit.target != now.name {
+				t.Errorf("%q was to be taken; the holder, who stays, has %+v", hit.target, now)
+			}
+			for _, k := range []struct {
+				rev  int64
+				want bool
+			}{{holder.token - 1, false}, {holder.token, true}, {holder.token, false}} {
+				if done, err := n.remove(t.Context(), lockKey{name: holder.name, token: k.rev}); done != k.want || err != nil {
+					t.Errorf("deleting revision %d of %+v: %t, %v", k.rev, holder, done, err)
+				}
+			}
+		}
+	})
 }
 
 // Orders to a process that is gone, or stands still, are not taken for obeyed, and another is found instead.

@@ -4,10 +4,16 @@ package main
 
 import (
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
 )
 
 func TestTheSeedAloneDecidesTheSchedule(t *testing.T) {
@@ -43,4 +49,79 @@ func TestEveryFaultIsDrawn(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(drawn)), slices.Sorted(maps.Keys(faults)); !slices.Equal(got, want) {
 		t.Errorf("drawn in five minutes: %q\nthere are:              %q", got, want)
 	}
+}
+
+// A wait is judged only where nothing excuses it, so there must be such times, and they must come again and again.
+func TestNoFaultIsDrawnForATruce(t *testing.T) {
+	for _, l := range lanes {
+		perAct := make(map[time.Duration]int)
+		steps := l.schedule(42, time.Hour)
+		for _, s := range steps {
+			perAct[s.at/cycle]++
+			if s.at%cycle+s.last > act {
+				t.Errorf("%s: %v is in a truce", l.name, s)
+			}
+		}
+		if n := time.Duration(len(perAct)); n != time.Hour/cycle {
+			t.Errorf("%s: there are faults in %d of %d acts", l.name, n, time.Hour/cycle)
+		}
+	}
+	if waits := ttl + 2*time.Second; truce < waits+time.Second {
+		t.Errorf("a truce of %v is too short to see that somebody waits for more than %v", truce, waits)
+	}
+}
+
+// Each kind has its turns counted by itself, so that it comes to all storages.
+func TestAKindComesToAllStorages(t *testing.T) {
+	for _, l := range lanes {
+		next := make(map[string]int)
+		for _, s := range l.schedule(42, time.Hour) {
+			if s.turn != next[s.kind] {
+				t.Fatalf("%s: %v has turn %d, want %d", l.name, s, s.turn, next[s.kind])
+			}
+			next[s.kind]++
+		}
+	}
+}
+
+// The nemesis keeps the truces, however long the faults of an act take.
+func TestTheNemesisKeepsTruces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		under, truces := 0, 0
+		ended := time.Now()
+		n := newNemesis(newStage(t.Context(), t.Output()), round{mode: worker.Etcd}, nil, nopRecorder(t), nil)
+		n.faults = make(map[string]fault)
+		for kind := range faults {
+			n.faults[kind] = func(*nemesis, step) (strike, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if under == 0 && time.Since(ended) >= truce {
+					truces++
+				}
+				under++
+				return strike{effect: func() effect { return nothing }, undo: func() {
+					time.Sleep(3 * time.Second) // longer than it should take
+					mu.Lock()
+					defer mu.Unlock()
+					under--
+					ended = time.Now()
+				}}, nil
+			}
+		}
+		n.run(t.Context(), 42, 5*cycle)
+		if truces < 3 {
+			t.Errorf("there were %d truces in %v", truces, 5*cycle)
+		}
+	})
+}
+
+func nopRecorder(t *testing.T) *history.Recorder {
+	t.Helper()
+	rec, err := history.NewRecorder(filepath.Join(t.TempDir(), "nemesis.jsonl"), "nemesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rec.Close() })
+	return rec
 }
