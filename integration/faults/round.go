@@ -8,10 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/check"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
@@ -186,37 +183,14 @@ func (r round) end(s *stage, n *nemesis) {
 			n.rec.Add(history.Event{Kind: history.Over, Name: what, Err: f})
 		}
 	}
-	left("key or lease", r.leftInEtcd(s, n))
+	found, err := leftInEtcd(ctx, n.site.client)
+	if err != nil {
+		s.Fatal(err)
+	}
+	left("key or lease", found)
 	files, err := store.FilesLeft(n.site.direct)
 	if err != nil {
 		s.Fatal(err)
 	}
 	left("file", files)
-}
-
-// leftInEtcd returns what is there when all sessions were closed. The leases of those who were killed have lapsed long ago.
-func (r round) leftInEtcd(s *stage, n *nemesis) (left []string) {
-	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
-	defer cancel()
-	for end := time.Now().Add(ttl / 2); ; time.Sleep(50 * time.Millisecond) {
-		left = nil
-		keys, err := n.site.client.Get(ctx, namespace, clientv3.WithPrefix())
-		if err != nil {
-			s.Fatal(err)
-		}
-		for _, kv := range keys.Kvs {
-			left = append(left, fmt.Sprintf("key %s (lease %x)", kv.Key, kv.Lease))
-		}
-		leases, err := n.site.client.Leases(ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for _, l := range leases.Leases {
-			left = append(left, fmt.Sprintf("lease %x", int64(l.ID)))
-		}
-		if len(left) == 0 || time.Now().After(end) {
-			slices.Sort(left)
-			return left
-		}
-	}
 }
