@@ -156,6 +156,18 @@ func (r round) calm(s *stage, n *nemesis) {
 func (r round) end(s *stage, n *nemesis) {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
+	left := func(what string, found []string) {
+		for _, f := range found {
+			n.rec.Add(history.Event{Kind: history.Over, Name: what, Err: f})
+		}
+	}
+	// Before a Guard is made, which cleans up.
+	killed := slices.ContainsFunc(n.crew, func(m *mate) bool { return m.ends > 0 })
+	files, err := store.FilesLeft(n.site.direct, r.mode == worker.Guarded, killed)
+	if err != nil {
+		s.Fatal(err)
+	}
+	left("file", files)
 	for _, k := range store.Kinds() {
 		st, err := k.Open(ctx, n.site.direct, r.mode == worker.Guarded)
 		if err != nil {
@@ -178,19 +190,9 @@ func (r round) end(s *stage, n *nemesis) {
 			s.Errorf("%s: %v", k.Name, err)
 		}
 	}
-	left := func(what string, found []string) {
-		for _, f := range found {
-			n.rec.Add(history.Event{Kind: history.Over, Name: what, Err: f})
-		}
-	}
 	found, err := leftInEtcd(ctx, n.site.client)
 	if err != nil {
 		s.Fatal(err)
 	}
 	left("key or lease", found)
-	files, err := store.FilesLeft(n.site.direct)
-	if err != nil {
-		s.Fatal(err)
-	}
-	left("file", files)
 }

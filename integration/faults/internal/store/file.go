@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/fencedlock/fencedlock/guard"
 	"github.com/fencedlock/fencedlock/guard/fileguard"
@@ -94,28 +93,3 @@ func (s *fileStore) Write(ctx context.Context, resource string, tok guard.Token,
 }
 
 func (s *fileStore) Close() error { return nil }
-
-// FilesLeft returns what killed or careless writers have left in the folder of files: nothing, if all went well. Making a
-// Guard cleans up after the killed ones.
-func FilesLeft(p Places) ([]string, error) {
-	if _, err := fileguard.New(p.Files, nil); err != nil {
-		return nil, err
-	}
-	var left []string
-	for _, pattern := range []string{"*", ".fencedlock/*"} {
-		found, err := filepath.Glob(filepath.Join(p.Files, pattern))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range found {
-			base := filepath.Base(name)
-			switch {
-			case base == ".fencedlock", base == fileName(fileKind.Resource()), strings.HasPrefix(base, "unguarded-"):
-			case strings.HasSuffix(base, ".mark"), strings.HasSuffix(base, ".lock"): // one of each stays for good
-			default:
-				left = append(left, name)
-			}
-		}
-	}
-	return left, nil
-}
