@@ -62,12 +62,18 @@ func restartStorage(n *nemesis, s step) (strike, error) {
 	}}, err
 }
 
-// strikeWrite lets one write be carried out without a reply, or late: the first that comes.
-func strikeWrite(late bool) fault {
+// strikeWrite deals a blow to one write.
+func strikeWrite(b blow) fault {
 	return func(n *nemesis, s step) (strike, error) {
-		x := n.storage(s)
+		var can []storage
+		for _, x := range n.site.storages {
+			if x.strike[b] != nil {
+				can = append(can, x)
+			}
+		}
+		x := can[s.turn%len(can)]
 		var forget func() bool
-		from, err := n.meet(s, x, len(n.site.storages), func() { forget = x.strike(late) })
+		from, err := n.meet(s, x, len(can), func() { forget = x.strike[b]() })
 		if err != nil {
 			return strike{}, err
 		}

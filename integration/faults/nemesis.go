@@ -86,8 +86,9 @@ var faults = map[string]fault{
 	"storage-replies-lost":  hurtStorage(repliesLost),
 	"storage-requests-late": hurtStorage(requestsLate),
 	"storage-restarted":     restartStorage,
-	"write-reply-lost":      strikeWrite(false),
-	"write-late":            strikeWrite(true),
+	"write-reply-lost":      strikeWrite(replyLost),
+	"write-late":            strikeWrite(comesLate),
+	"write-repeated":        strikeWrite(comesTwice),
 
 	"member-killed":   killMember,
 	"leader-killed":   killLeader,

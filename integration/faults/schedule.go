@@ -105,6 +105,7 @@ var lanes = []lane{
 		{"storage-restarted", 4, 10 * ms, 300 * ms},
 		{"write-reply-lost", 6, 200 * ms, 800 * ms},
 		{"write-late", 6, 300 * ms, 2500 * ms},
+		{"write-repeated", 2, 200 * ms, 800 * ms},
 	}},
 	{"servers", 4000 * ms, all, []draw{
 		{"member-killed", 2, 300 * ms, 2500 * ms},

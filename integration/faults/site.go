@@ -42,9 +42,7 @@ type storage struct {
 	resources []string
 	proxy     *etcdtest.Proxy
 	restart   func() error
-	// strike lets the next write be carried out without a reply, or late when its writer has been told that the connection
-	// broke. forget ends that, carries out what is late, and tells whether a write has come at all.
-	strike func(late bool) (forget func() (came bool))
+	strike    blows
 }
 
 // openSite starts everything. What cannot be started fails the run.
@@ -139,7 +137,7 @@ func openSite(s *stage, guarded bool) *site {
 			func() error { return toGCS.Alone(gcs.Restart) }, uploads(s, toGCS, gcstest.Upload)},
 		{"azure", []string{"azure-ledger"}, replace(&x.places.Azure, x.places.Azure),
 			func() error { return toAzure.Alone(azure.Restart) }, uploads(s, toAzure, aztest.Upload)},
-		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, toHTTP.Address), service.restart, uploads(s, toHTTP, store.WriteOverHTTP)},
+		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, toHTTP.Address), service.restart, posts(s, toHTTP)},
 		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, address), service.restart, commits(grpcWrites)},
 	}
 	return x
