@@ -92,12 +92,6 @@ func (c *crew) close() error {
 	return errors.Join(errs...)
 }
 
-// least is what etcd has at least when nothing is lost: the holds and the sessions' own keys, and a watch of each hold.
-func (c *crew) least() counts {
-	holds := c.sessions * c.held
-	return counts{keys: holds + c.sessions, leases: c.sessions, watches: holds}
-}
-
 // open gives w a new session and its names.
 func (c *crew) open(ctx context.Context, w *worker) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -174,7 +168,8 @@ func (w *worker) whole() bool {
 	return w.s.Err() == nil && len(w.held) == len(w.own)
 }
 
-// repair opens sessions that were lost. Nobody works meanwhile.
+// repair opens sessions that were lost, and renews all leases, since the first renewal, and the first on a new connection, opens a
+// stream and with it a goroutine. Nobody works meanwhile.
 func (c *crew) repair(ctx context.Context) error {
 	for _, w := range c.workers {
 		if !w.whole() {
@@ -182,6 +177,7 @@ func (c *crew) repair(ctx context.Context) error {
 				return err
 			}
 		}
+		w.s.Internal().RenewNow(ctx)
 	}
 	return nil
 }

@@ -7,11 +7,12 @@
 // There are two hundred sessions and two thousand names. Each session holds five of them for as long as it lasts; the other
 // thousand are locked, unlocked, tried and waited for by all. Sixty times the workers stand still for a sample.
 //
-// Memory is the heap and the stacks after collections of garbage. It goes up and down all the same, so the least of the six samples after
-// three tenths of the time is compared with the least of the last six; so are the counts, which are exact.
+// Memory is the heap and the stacks after collections of garbage. It goes up and down all the same, so the least of the six samples
+// after three tenths of the time is compared with the least of the last six; so are goroutines. What there should be in etcd is
+// known: what the sessions hold.
 //
-// It ends with 1 when one of the five is more than one per cent higher at the end than after three tenths of the time, and with
-// 2 when it could not find out.
+// It ends with 1 when memory or goroutines are more than one per cent higher at the end than after three tenths of the time, when etcd
+// has one key or lease more than the sessions hold, or one per cent more watches; and with 2 when it could not find out.
 package main
 
 import (

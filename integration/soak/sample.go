@@ -72,8 +72,7 @@ func (s *site) settle(ctx context.Context, least counts) (now counts, err error)
 		changed := now.keys != before.keys || now.leases != before.leases || now.watches != before.watches
 		if changed || !complete {
 			seen = 0
-		} else {
-			seen++
+		} else if seen++; seen > 1 { // streams that were lost may be missing before
 			now.goroutines = min(now.goroutines, before.goroutines)
 		}
 		if time.Since(begin) > atMost {
