@@ -122,3 +122,43 @@ func TestTheAgeOfANameThatIsUsedOnce(t *testing.T) {
 		}
 	}
 }
+
+// What was said to be struck was.
+func TestWhatIsStruckIsFelt(t *testing.T) {
+	cluster := etcdtest.Start(t, nil)
+	var faults etcdtest.Faults
+	a := aim{say: func(string, ...any) {}, quit: t.Context().Done()}
+	a.install(&faults)
+	client := cluster.Client(t, faults.Apply)
+	open := func(m Mode) locker {
+		l, err := openLocker(t.Context(), client, Config{Mode: m, Namespace: "/felt/", TTL: 2 * time.Second, Who: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.close() })
+		return l
+	}
+	theirs := open(Etcd) // which tries nothing again
+	for _, late := range []bool{false, true} {
+		a.order(shot{sort: "enqueue", left: 1, late: late})
+		if _, err := theirs.lock(t.Context(), "account"); err == nil {
+			t.Errorf("late %t: a lock whose call was struck was got", late)
+		}
+		a.pending.Wait()
+	}
+	ours := open(Guarded)
+	a.order(shot{sort: "renewal", left: 1000})
+	for end := time.Now().Add(10 * time.Second); ours.err() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a session of which no renewal is answered lives on")
+		}
+	}
+	a.order(shot{})
+	ours = open(Guarded)
+	a.order(shot{sort: "renewal", left: 1000, late: true, wait: time.Minute})
+	for end := time.Now().Add(10 * time.Second); ours.err() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a session of which all renewals are late lives on")
+		}
+	}
+}
