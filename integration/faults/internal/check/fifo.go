@@ -20,7 +20,7 @@ func (r *run) fifo() (found []Violation) {
 			var first *hold
 			passed := 0
 			for _, p := range r.held(name) {
-				later := p.who != h.who && p.ask > h.ask+int64(roundTrip) && p.got < until && (h.token == 0 || p.token < h.token)
+				later := p.ask > h.ask+int64(roundTrip) && p.got < until && (h.token == 0 || p.token < h.token)
 				if later && !r.blamed(h, h.ask-int64(r.TTL+time.Second), p.got) {
 					first, passed = cmp.Or(first, p), passed+1
 				}

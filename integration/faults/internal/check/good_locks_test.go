@@ -125,13 +125,67 @@ var goodLocks = map[string]func(*story){
 	"a wait is long while the one ahead is cut off and its lock not free": func(s *story) {
 		s.take(7)
 		s.ask(9)
-		s.fault("cut-both", "w7.0", s.t, s.t+4*sec)
+		s.fault("cut-both", "w7.0", s.t, s.t+6*sec)
 		s.t += 2 * sec
 		s.lose(7)
 		s.add(s.of(7, history.Left)).Err = "lost"
-		s.t += 3 * sec
+		s.t += 5 * sec
 		s.got(9)
 		s.leave(9)
+	},
+	"a wait is long while the one ahead is cut off and does not take the free lock": func(s *story) {
+		s.take(7)
+		s.ask(9)
+		s.ask(11)
+		s.fault("cut-both", "w9.0", s.t, s.t+6*sec)
+		s.leave(7)
+		s.t += 7 * sec
+		s.got(9)
+		s.leave(9)
+		s.got(11)
+		s.leave(11)
+	},
+	"a wait is long while somebody cannot give back what it had": func(s *story) {
+		s.take(7)
+		s.fault("cut-both", "w7.0", s.t, s.t+6*sec)
+		s.add(s.of(7, history.Leave))
+		s.add(s.of(7, history.Left)).Err = "unconfirmed"
+		s.ask(9)
+		s.t += 7 * sec
+		s.got(9)
+		s.leave(9)
+	},
+	"a wait ends long before a fault": func(s *story) {
+		s.take(5)
+		s.ask(7)
+		s.t += sec
+		s.gaveUp(7)
+		s.leave(5)
+		s.fault("leader-killed", "member 0", s.t+10*sec, s.t+11*sec)
+		s.t += 12 * sec
+	},
+	"a waiter gives up before one who asked later gets it": func(s *story) {
+		s.take(5)
+		s.ask(7)
+		s.t += 2 * sec
+		s.ask(9)
+		s.gaveUp(7)
+		s.leave(5)
+		s.got(9)
+		s.leave(9)
+	},
+	"a waiter is passed by since it was cut off shortly before it asked": func(s *story) {
+		s.take(7)
+		s.fault("cut-both", "w11.0", s.t, s.t+sec)
+		s.t += 2 * sec
+		s.ask(11)
+		s.t += 2 * sec
+		s.ask(9)
+		s.leave(7)
+		s.got(9)
+		s.leave(9)
+		s.got(11)
+		s.leave(11)
 	},
 	"a wait is long while many are ahead": func(s *story) {
 		for tok := range int64(5) {

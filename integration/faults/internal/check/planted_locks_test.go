@@ -102,6 +102,49 @@ var plantedLocks = []plant{
 		s.fault(DeleteKey, "token 5", s.t, s.t+1)
 		s.lose(7)
 	}, []string{Losses}},
+	{"a lock is refused to a waiter, and only the holder's key was deleted", func(s *story) {
+		s.take(5)
+		s.ask(7)
+		s.fault(DeleteKey, "token 5", s.t, s.t+1)
+		s.lose(5)
+		s.refuse(7, "some error")
+	}, []string{Losses}},
+	{"a lock is refused to a waiter after others who asked later, and nothing is to blame", func(s *story) {
+		s.ask(7)
+		s.t += 2 * sec
+		s.work(9, 1)
+		s.refuse(7, "some error")
+	}, []string{Losses}},
+	{"a lost hold's lock is not freed", func(s *story) {
+		s.take(7)
+		s.ask(9)
+		s.fault("cut-both", "w7.0", s.t, s.t+sec)
+		s.lose(7)
+		s.add(s.of(7, history.Left)).Err = "lost"
+		s.t += 7 * sec
+		s.got(9)
+		s.leave(9)
+	}, []string{Waits}},
+	{"a waiter is forgotten while one behind it is cut off", func(s *story) {
+		s.take(7)
+		s.ask(9)
+		s.ask(11)
+		s.fault("cut-both", "w11.0", s.t, s.t+6*sec)
+		s.leave(7)
+		s.t += 5 * sec
+		s.got(9)
+		s.leave(9)
+		s.got(11)
+		s.leave(11)
+	}, []string{Waits}},
+	{"a pause long ago is no excuse for a token that falls", func(s *story) {
+		s.fault("pause", "w7.0", s.t, s.t+sec)
+		s.t += 2 * sec
+		s.take(9)
+		s.leave(9)
+		s.take(7)
+		s.leave(7)
+	}, []string{TokensRise, Trust, LockIsLinear}},
 	{"a waiter is forgotten", func(s *story) {
 		s.take(7)
 		s.ask(9)

@@ -54,11 +54,27 @@ func TestAWrongSumIsReportedOnceAndALostWriteOnce(t *testing.T) {
 	s.write(7, "gone", s.read(7), history.Applied, false)
 	s.leave(7)
 	s.doc.Accounts[0] -= 5
+	s.take(8)
+	s.read(8)
+	s.read(8)
+	s.leave(8)
 	for tok := range int64(10) {
 		s.work(9+tok, 3)
 	}
 	// The last one is of the accounts at the end, which are not what the list says.
 	if found := judged(s); found[TornWrite] != 2 || found[LostWrite] != 1 {
+		t.Error(found)
+	}
+}
+
+// Whose session is over loses its locks with it.
+func TestALossIsReportedOnce(t *testing.T) {
+	s := newStory()
+	s.take(7)
+	s.lose(7)
+	s.add(s.of(7, history.Left)).Err = "lost"
+	s.add(s.of(7, history.Lost)).Hold = ""
+	if found := judged(s); found[Losses] != 1 {
 		t.Error(found)
 	}
 }

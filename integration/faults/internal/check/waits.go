@@ -41,7 +41,6 @@ type span struct{ from, to int64 }
 
 func (r *run) inTheWay(h *hold, until int64) (spans []span) {
 	whose := map[string]bool{h.who: true}
-	near := []*hold{h} // whose key it may be that is taken away
 	for _, p := range r.holds[h.name] {
 		if p == h || p.ask > until || h.token != 0 && p.token > h.token {
 			continue
@@ -53,12 +52,10 @@ func (r *run) inTheWay(h *hold, until int64) (spans []span) {
 		// Without a release that is certain its key may be there for a while.
 		if end >= h.ask || p.left == 0 && p.ask+3*int64(r.TTL+slack) > h.ask {
 			whose[p.who] = true
-			near = append(near, p)
 		}
 	}
 	for _, f := range r.faults {
-		takes := func(p *hold) bool { return r.takes(f, p) }
-		if holdsUpAll(f.kind) || whose[f.target] || slices.ContainsFunc(near, takes) {
+		if holdsUpAll(f.kind) || whose[f.target] {
 			spans = append(spans, span{f.begin, f.end})
 		}
 	}
