@@ -39,7 +39,7 @@ type mate struct {
 // hire starts a worker.
 func hire(s *stage, x *site, cfg worker.Config, dir string, index int) *mate {
 	m := &mate{s: s, cfg: cfg, dir: dir, index: index}
-	for _, e := range x.etcd.Endpoints() {
+	for _, e := range x.places.Etcd {
 		p := etcdtest.StartProxy(s, e)
 		m.proxies = append(m.proxies, p)
 		m.cfg.Endpoints = append(m.cfg.Endpoints, p.Endpoint())

@@ -16,33 +16,42 @@ func silent(p *etcdtest.Proxy)       { p.BlackHole(etcdtest.Both) }
 func repliesLost(p *etcdtest.Proxy)  { p.BlackHole(etcdtest.Replies) }
 func requestsLate(p *etcdtest.Proxy) { p.Hold(etcdtest.Requests) }
 
-// storage is the one whose turn it is.
-func (n *nemesis) storage(s step) storage { return n.site.storages[s.turn%len(n.site.storages)] }
-
-// meet makes a worker be about to write to the storage, so that what is done meanwhile hits that write.
-func (n *nemesis) meet(s step, x storage, of int, meanwhile func()) (from int64, err error) {
-	_, l, _, err := n.bring(s, afterRead, x.resources[s.turn/of%len(x.resources)])
+// meet makes a worker be about to write to the storage whose turn it is, of those that can be hurt so, and does that meanwhile:
+// it hits that write.
+func (n *nemesis) meet(s step, can func(storage) bool, hurt func(storage)) (x storage, from int64, err error) {
+	var all []storage
+	for _, x := range n.site.storages {
+		if can(x) {
+			all = append(all, x)
+		}
+	}
+	x = all[s.turn%len(all)]
+	_, l, _, err := n.bring(s, afterRead, x.resources[s.turn/len(all)%len(x.resources)])
 	if err != nil {
-		return 0, err
+		return x, 0, err
 	}
 	from = history.Now()
-	meanwhile()
+	hurt(x)
 	l.resume()
-	return from, nil
+	return x, from, nil
 }
+
+func hasNetwork(x storage) bool { return x.proxy != nil }
+func hasServer(x storage) bool  { return x.restart != nil }
+
+// slow makes a write wait for its reply, for what comes next.
+func slow(x storage) { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) }
 
 func hurtStorage(h hurt) fault {
 	return func(n *nemesis, s step) (strike, error) {
-		x := n.storage(s)
-		from, err := n.meet(s, x, len(n.site.storages), func() { h(x.proxy) })
+		x, from, err := n.meet(s, hasNetwork, func(x storage) { h(x.proxy) })
 		return strike{target: x.name, from: from, undo: x.proxy.Heal}, err
 	}
 }
 
 // resetStorage cuts the connections when a write is under way.
 func resetStorage(n *nemesis, s step) (strike, error) {
-	x := n.storage(s)
-	from, err := n.meet(s, x, len(n.site.storages), func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
+	x, from, err := n.meet(s, hasNetwork, slow)
 	return strike{target: x.name, from: from, undo: func() {
 		time.Sleep(time.Duration(s.rnd().IntN(30)) * time.Millisecond)
 		x.proxy.Cut()
@@ -52,8 +61,7 @@ func resetStorage(n *nemesis, s step) (strike, error) {
 
 // restartStorage kills a storage's server when a write is under way, and starts it again.
 func restartStorage(n *nemesis, s step) (strike, error) {
-	x := n.storage(s)
-	from, err := n.meet(s, x, len(n.site.storages), func() { x.proxy.Delay(etcdtest.Replies, 50*time.Millisecond) })
+	x, from, err := n.meet(s, hasServer, slow)
 	return strike{target: x.name, from: from, undo: func() {
 		if err := x.restart(); err != nil {
 			n.s.Fatal(err)
@@ -65,15 +73,8 @@ func restartStorage(n *nemesis, s step) (strike, error) {
 // strikeWrite deals a blow to one write.
 func strikeWrite(b blow) fault {
 	return func(n *nemesis, s step) (strike, error) {
-		var can []storage
-		for _, x := range n.site.storages {
-			if x.strike[b] != nil {
-				can = append(can, x)
-			}
-		}
-		x := can[s.turn%len(can)]
 		var forget func() bool
-		from, err := n.meet(s, x, len(can), func() { forget = x.strike[b]() })
+		x, from, err := n.meet(s, func(x storage) bool { return x.strike[b] != nil }, func(x storage) { forget = x.strike[b]() })
 		if err != nil {
 			return strike{}, err
 		}

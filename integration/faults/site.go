@@ -33,15 +33,15 @@ type site struct {
 	client   *clientv3.Client // past all proxies
 	places   store.Places     // as workers see them
 	direct   store.Places     // past all proxies
-	storages []storage        // that can be hurt
+	storages []storage        // those that can be hurt by themselves
 }
 
 // storage is a storage's server.
 type storage struct {
 	name      string
 	resources []string
-	proxy     *etcdtest.Proxy
-	restart   func() error
+	proxy     *etcdtest.Proxy // nil: its network cannot be hurt
+	restart   func() error    // nil: it cannot be restarted
 	strike    blows
 }
 
@@ -109,8 +109,14 @@ func openSite(s *stage, guarded bool) *site {
 	x.places.Azure = toAzure.Address
 	toHTTP := httpfault.New(s, strings.TrimPrefix(d.HTTP, "http://"))
 	x.places.HTTP = "http://" + toHTTP.Address
-	grpcWrites, address := commitproxy.New(s, d.GRPC, grpcWrite)
+	toGRPC, address := commitproxy.New(s, d.GRPC, grpcWrites(store.WriteInJSON))
 	x.places.GRPC = address
+	x.places.Etcd = nil
+	var toEtcd []*commitproxy.Proxy
+	for _, e := range x.etcd.Endpoints() {
+		p, address := commitproxy.New(s, strings.TrimPrefix(e, "http://"), grpcWrites(store.WriteInTxn))
+		toEtcd, x.places.Etcd = append(toEtcd, p), append(x.places.Etcd, "http://"+address)
+	}
 
 	through := func(address string) (*etcdtest.Proxy, string) {
 		p := etcdtest.StartProxy(s, address)
@@ -138,7 +144,9 @@ func openSite(s *stage, guarded bool) *site {
 		{"azure", []string{"azure-ledger"}, replace(&x.places.Azure, x.places.Azure),
 			func() error { return toAzure.Alone(azure.Restart) }, uploads(s, toAzure, aztest.Upload)},
 		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, toHTTP.Address), service.restart, posts(s, toHTTP)},
-		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, address), service.restart, commits(grpcWrites)},
+		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, address), service.restart, commits(toGRPC)},
+		// Its servers and its network are hurt with those of the locks.
+		{"etcd", []string{"etcd-ledger"}, nil, nil, commits(toEtcd...)},
 	}
 	return x
 }

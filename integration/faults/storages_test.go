@@ -187,6 +187,7 @@ func TestAWorkerSeesTheStepOfItsClock(t *testing.T) {
 	s := newStage(t.Context(), t.Output())
 	err := s.do(func() {
 		site := &site{etcd: etcdtest.Start(s, nil), places: store.Places{Files: s.TempDir()}}
+		site.places.Etcd = site.etcd.Endpoints()
 		k, err := store.Of("file-ledger")
 		if err != nil {
 			s.Fatal(err)

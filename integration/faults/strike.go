@@ -24,15 +24,21 @@ const (
 // write has come at all.
 type blows map[blow]func() (forget func() (came bool))
 
-// commits strikes the next COMMIT, script of Redis, or write to the service over gRPC.
-func commits(p *commitproxy.Proxy) blows {
+// commits strikes the next COMMIT, script of Redis, or write over gRPC, which comes through one of the proxies. A writer that
+// tries again through another is struck again.
+func commits(proxies ...*commitproxy.Proxy) blows {
 	one := func(fault commitproxy.CommitFault) func() func() bool {
 		return func() func() bool {
-			came := p.Fail(fault)
+			var all []<-chan struct{}
+			for _, p := range proxies {
+				all = append(all, p.Fail(fault))
+			}
 			return func() bool {
-				p.Release()
-				p.Fail(0)
-				return closed(came)
+				for _, p := range proxies {
+					p.Release()
+					p.Fail(0)
+				}
+				return slices.ContainsFunc(all, closed)
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -152,6 +153,12 @@ func (s *etcdStore) Journal(ctx context.Context, resource string) ([]string, err
 		ops = append(ops, e.op)
 	}
 	return ops, nil
+}
+
+// WriteInTxn tells whether what is sent to etcd is a write.
+func WriteInTxn(text []byte) bool {
+	resource := etcdKind.Resource()
+	return bytes.Contains(text, []byte(etcdJournal(resource))) && bytes.Contains(text, []byte(etcdList(resource)))
 }
 
 func (s *etcdStore) Write(ctx context.Context, resource string, tok guard.Token, w Write) error {
