@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fencedlock/fencedlock/examples/internal/story"
 	"github.com/fencedlock/fencedlock/examples/internal/storytest"
 	"github.com/fencedlock/fencedlock/guard"
@@ -22,7 +24,10 @@ import (
 	"github.com/fencedlock/fencedlock/integration/etcdtest"
 )
 
-func TestMain(m *testing.M) { storytest.Main(m, main) }
+func TestMain(m *testing.M) {
+	storytest.BeProgram(main)
+	goleak.VerifyTestMain(m)
+}
 
 // Alone, since it also looks at the time that it takes.
 func TestBothHalvesGoAsTold(t *testing.T) {

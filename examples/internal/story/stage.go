@@ -19,7 +19,9 @@ type Stage struct {
 }
 
 // NewStage begins a story.
-func NewStage(dir string, etcd []string) *Stage { return &Stage{Dir: dir, Etcd: etcd, began: time.Now()} }
+func NewStage(dir string, etcd []string) *Stage {
+	return &Stage{Dir: dir, Etcd: etcd, began: time.Now()}
+}
 
 // Say prints a line of the timeline.
 func (s *Stage) Say(who, format string, args ...any) {

@@ -17,20 +17,17 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/fencedlock/fencedlock/examples/internal/story"
 )
 
 // asProgram makes the test binary be the example, so that the tests see real processes.
 const asProgram = "FENCEDLOCK_STORY_AS_PROGRAM"
 
-// Main is for TestMain; main is the example's.
-func Main(m *testing.M, main func()) {
+// BeProgram runs main, the example's, if this process is to be the example. It is for the beginning of TestMain.
+func BeProgram(main func()) {
 	if story.HasJob() || os.Getenv(asProgram) != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
 }
 
 // Program is a run of the example in a process group and with a folder for temporary files of its own.
