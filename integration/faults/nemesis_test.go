@@ -114,6 +114,7 @@ func strikes(t *testing.T, mode worker.Mode, l lane) {
 
 // What has hit nothing must neither count nor excuse.
 func TestAFaultThatHitsNothingLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	did := func(e effect) fault {
 		return func(*nemesis, step) (strike, error) {
 			return strike{target: "w0.0", effect: func() effect { return e }}, nil
@@ -152,6 +153,7 @@ func TestAFaultThatHitsNothingLeavesNoTrace(t *testing.T) {
 
 // What was to be taken from a holder may be gone before, and then nobody is excused by it.
 func TestWhatIsNotThereIsNotTaken(t *testing.T) {
+	t.Parallel()
 	smallStage(t, worker.Guarded, 2, func(n *nemesis) {
 		for i, err := range []error{nil, context.DeadlineExceeded} { // the other's answer is lost
 			var holder lockKey
@@ -182,6 +184,7 @@ func TestWhatIsNotThereIsNotTaken(t *testing.T) {
 
 // Orders to a process that is gone, or stands still, are not taken for obeyed, and another is found instead.
 func TestADeadWorkerObeysNoOrder(t *testing.T) {
+	t.Parallel()
 	smallStage(t, worker.Guarded, 3, func(n *nemesis) {
 		dead := n.crew[0].now()
 		dead.kill()
@@ -207,6 +210,7 @@ func TestADeadWorkerObeysNoOrder(t *testing.T) {
 
 // Two faults may want one process to stand still; it goes on when both are over.
 func TestAProcessThatTwoFaultsStopStandsStillForBoth(t *testing.T) {
+	t.Parallel()
 	smallStage(t, worker.Guarded, 1, func(n *nemesis) {
 		m := n.crew[0]
 		l, ok := m.come(afterRead, "tag", n.names[0], 5*time.Second)
@@ -225,6 +229,7 @@ func TestAProcessThatTwoFaultsStopStandsStillForBoth(t *testing.T) {
 }
 
 func TestAKeyThatNobodyDeletesIsFoundInATruce(t *testing.T) {
+	t.Parallel()
 	all := smallStage(t, worker.Guarded, 0, func(n *nemesis) {
 		for _, name := range []string{"once-1%/x", "once-1-tag%/x", worker.OnceNow() + "%/x", "other%/x"} {
 			if _, err := n.site.client.Put(t.Context(), namespace+name, ""); err != nil {

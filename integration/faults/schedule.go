@@ -46,7 +46,18 @@ type lane struct {
 	rest  time.Duration // between two faults, at most
 	crew  crew
 	kinds []draw
+	part  part
 }
+
+// part is the part of each act in which a lane has its faults.
+type part struct{ from, to time.Duration }
+
+var (
+	wholeAct = part{0, act}
+	most     = part{0, act - 6*time.Second}
+	// The end is what a truce comes after, so that what somebody leaves behind then is seen while its session lives.
+	end = part{most.to, act}
+)
 
 // draw is a kind of fault, how often it is drawn, and how long it lasts.
 type draw struct {
@@ -66,15 +77,15 @@ var pauses = []draw{
 
 // lanes are all faults that there are.
 var lanes = []lane{
-	{"pauses", 500 * ms, even, pauses},
-	{"more pauses", 500 * ms, odd, pauses},
+	{"pauses", 500 * ms, even, pauses, wholeAct},
+	{"more pauses", 500 * ms, odd, pauses, wholeAct},
 	{"workers", 4000 * ms, all, []draw{
 		{"kill", 2, 100 * ms, 1000 * ms},
 		{"clock-forward", 1, 500 * ms, 1500 * ms},
 		{"clock-back", 1, 500 * ms, 2500 * ms},
 		{"revoke", 2, 50 * ms, 50 * ms},
 		{"delete-key", 2, 50 * ms, 50 * ms},
-	}},
+	}, wholeAct},
 	{"network", 1000 * ms, all, []draw{
 		{"cut-both", 3, 2000 * ms, 4500 * ms},
 		{"cut-requests", 2, 2000 * ms, 4500 * ms},
@@ -82,7 +93,7 @@ var lanes = []lane{
 		{"half-open", 2, 1000 * ms, 4000 * ms},
 		{"replies-delayed", 2, 1000 * ms, 3000 * ms},
 		{"reset", 2, 50 * ms, 50 * ms},
-	}},
+	}, wholeAct},
 	{"calls", 500 * ms, all, []draw{
 		{"enqueue-reply-lost", 2, 100 * ms, 500 * ms},
 		{"enqueue-late", 3, 100 * ms, 2000 * ms},
@@ -96,7 +107,12 @@ var lanes = []lane{
 		{"grant-late", 1, 100 * ms, 2000 * ms},
 		{"revocation-reply-lost", 1, 100 * ms, 500 * ms},
 		{"revocation-late", 1, 100 * ms, 2000 * ms},
-	}},
+	}, most},
+	{"last calls", 300 * ms, all, []draw{
+		{"enqueue-late", 4, 100 * ms, 1500 * ms},
+		{"enqueue-reply-lost", 1, 100 * ms, 300 * ms},
+		{"release-late", 1, 100 * ms, 1500 * ms},
+	}, end},
 	{"storages", 500 * ms, all, []draw{
 		{"storage-silent", 2, 300 * ms, 1500 * ms},
 		{"storage-replies-lost", 4, 200 * ms, 1500 * ms},
@@ -106,7 +122,7 @@ var lanes = []lane{
 		{"write-reply-lost", 6, 200 * ms, 800 * ms},
 		{"write-late", 6, 300 * ms, 2500 * ms},
 		{"write-repeated", 2, 200 * ms, 800 * ms},
-	}},
+	}, wholeAct},
 	{"servers", 4000 * ms, all, []draw{
 		{"member-killed", 2, 300 * ms, 2500 * ms},
 		{"leader-killed", 2, 300 * ms, 2500 * ms},
@@ -114,7 +130,7 @@ var lanes = []lane{
 		{"compaction", 1, 10 * ms, 10 * ms},
 		{"defragmentation", 1, 10 * ms, 10 * ms},
 		{"no-space", 1, 300 * ms, 1500 * ms},
-	}},
+	}, wholeAct},
 }
 
 // schedule draws a lane's faults for a run of that length. The seed alone decides.
@@ -127,7 +143,7 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 	turns := make(map[string]int)
 	// A deck is dealt before it is shuffled again, so that no kind is missing for long.
 	var deck []draw
-	for at := l.pause(rnd); ; {
+	for at := l.part.from + l.pause(rnd); ; {
 		if len(deck) == 0 {
 			for _, d := range l.kinds {
 				for range d.weight {
@@ -141,8 +157,8 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: turns[d.kind], crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
 		turns[d.kind]++
 		rest := l.pause(rnd)
-		if s.at%cycle+s.last > act {
-			s.at = s.at/cycle*cycle + cycle + l.pause(rnd) // in the next act
+		if s.at%cycle+s.last > l.part.to {
+			s.at = s.at/cycle*cycle + cycle + l.part.from + l.pause(rnd) // in the next act
 		}
 		at = s.at + s.last + rest
 		if s.at+s.last > length {

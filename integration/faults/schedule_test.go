@@ -61,6 +61,9 @@ func TestNoFaultIsDrawnForATruce(t *testing.T) {
 			if s.at%cycle+s.last > act {
 				t.Errorf("%s: %v is in a truce", l.name, s)
 			}
+			if at := s.at % cycle; at < l.part.from || at+s.last > l.part.to {
+				t.Errorf("%s: %v is not in its part of the act, %v", l.name, s, l.part)
+			}
 		}
 		if n := time.Duration(len(perAct)); n != time.Hour/cycle {
 			t.Errorf("%s: there are faults in %d of %d acts", l.name, n, time.Hour/cycle)
