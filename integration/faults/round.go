@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/check"
@@ -101,6 +102,13 @@ func (r round) play(s *stage, res *result) {
 	for _, k := range store.Kinds() {
 		cfg.Resources = append(cfg.Resources, k.Resource())
 	}
+	ctx, stop := context.WithCancel(s.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { watchStalls(ctx, rec, history.Now, time.Sleep) })
+	s.Cleanup(func() {
+		stop()
+		watching.Wait()
+	})
 	n := newNemesis(s, r, site, rec, cfg.Resources)
 	for i := range r.workers {
 		n.crew = append(n.crew, hire(s, site, cfg, parts, i))

@@ -30,9 +30,12 @@ func (r *run) paused(h *hold) bool {
 	return slices.ContainsFunc(r.faults, func(f fault) bool { return f.pauses(h.who) && f.overlaps(h.ask, h.got) })
 }
 
-// The faults of etcd as a whole, which hold up everybody. All others hit one process, which is their target; those of the
+// Stall is no fault of the nemesis: the machine stood still.
+const Stall = "stall"
+
+// The faults of the machine and of etcd as a whole, which hold up everybody. All others hit one process, which is their target; those of the
 // storages hold up nobody's lock.
-var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation"}
+var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation", Stall}
 
 // holdsUpAll tells whether the fault holds up all who wait.
 func holdsUpAll(kind string) bool { return slices.Contains(everybody, kind) }

@@ -81,6 +81,12 @@ var goodLocks = map[string]func(*story){
 		s.fault(DeleteKey, "token 8", s.t, s.t+1)
 		s.refuse(7, "its key was deleted")
 	},
+	"a lock is lost since the machine stood still": func(s *story) {
+		s.take(7)
+		s.fault(Stall, "machine", s.t, s.t+2*sec)
+		s.t += 2 * sec
+		s.lose(7)
+	},
 	"a lock is refused while etcd has no space": func(s *story) {
 		s.work(5, 1)
 		s.fault("no-space", "etcd", s.t, s.t+sec)
