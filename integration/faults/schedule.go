@@ -13,7 +13,7 @@ type step struct {
 	at   time.Duration // since the beginning
 	kind string
 	pick uint64 // decides what is hit, of what can be hit then
-	turn int    // how many of its kind came before in the lane: decides where all are to have their turn
+	turn int    // one more than that of the lane's last of this kind: decides where all are to have their turn
 	crew crew   // whom it may hit
 	last time.Duration
 }
@@ -154,6 +154,9 @@ func (l lane) schedule(seed uint64, length time.Duration) (steps []step) {
 		}
 		d := deck[0]
 		deck = deck[1:]
+		if _, drawn := turns[d.kind]; !drawn {
+			turns[d.kind] = rnd.IntN(1000) // else all kinds would begin at the same place
+		}
 		s := step{at: at, kind: d.kind, pick: rnd.Uint64(), turn: turns[d.kind], crew: l.crew, last: d.least + time.Duration(rnd.Int64N(int64(d.most-d.least)+1))}
 		turns[d.kind]++
 		rest := l.pause(rnd)

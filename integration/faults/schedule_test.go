@@ -77,12 +77,22 @@ func TestNoFaultIsDrawnForATruce(t *testing.T) {
 // Each kind has its turns counted by itself, so that it comes to all storages.
 func TestAKindComesToAllStorages(t *testing.T) {
 	for _, l := range lanes {
-		next := make(map[string]int)
+		first, next := make(map[string]int), make(map[string]int)
 		for _, s := range l.schedule(42, time.Hour) {
+			if _, drawn := first[s.kind]; !drawn {
+				first[s.kind], next[s.kind] = s.turn, s.turn
+			}
 			if s.turn != next[s.kind] {
 				t.Fatalf("%s: %v has turn %d, want %d", l.name, s, s.turn, next[s.kind])
 			}
 			next[s.kind]++
+		}
+		starts := make(map[int]bool)
+		for _, turn := range first {
+			starts[turn] = true
+		}
+		if len(starts) < min(2, len(first)) {
+			t.Errorf("%s: all kinds begin at turn %v", l.name, starts)
 		}
 	}
 }
