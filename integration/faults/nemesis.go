@@ -191,18 +191,25 @@ func (n *nemesis) strike(s step) {
 	if done == nothing {
 		return
 	}
-	n.record(began, id, s.kind, hit.target)
+	e := history.Event{Op: id, Fault: s.kind, Target: hit.target}
+	if done == perhaps {
+		e.Err = "it may have struck nothing"
+	}
+	n.record(began, e)
 	if hit.ways != nil {
 		if who := hit.ways.now().who; who != hit.target {
-			n.record(began, id+"+", s.kind, who)
+			e.Op, e.Target = id+"+", who
+			n.record(began, e)
 		}
 	}
 }
 
 // record writes down a fault that is over.
-func (n *nemesis) record(began int64, id, kind, target string) {
-	n.rec.Add(history.Event{T: began, Kind: history.Begin, Op: id, Fault: kind, Target: target})
-	n.rec.Add(history.Event{Kind: history.End, Op: id, Fault: kind, Target: target})
+func (n *nemesis) record(began int64, e history.Event) {
+	e.T, e.Kind = began, history.Begin
+	n.rec.Add(e)
+	e.T, e.Kind = 0, history.End
+	n.rec.Add(e)
 }
 
 // count counts a fault, and gives it an identity.

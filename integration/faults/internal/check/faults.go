@@ -10,6 +10,7 @@ import (
 type fault struct {
 	kind, target string
 	begin, end   int64
+	certain      bool // else it is an excuse, and proves nothing
 }
 
 // The faults that checks make allowances for. A pause and a clock that was set back are the only excuses of a holder; a lock
@@ -33,8 +34,8 @@ func (r *run) paused(h *hold) bool {
 // Stall is no fault of the nemesis: the machine stood still.
 const Stall = "stall"
 
-// The faults of the machine and of etcd as a whole, which hold up everybody. All others hit one process, which is their target; those of the
-// storages hold up nobody's lock.
+// The faults of the machine and of etcd as a whole, which hold up everybody. All others hit one process, which is their
+// target; those of the storages hold up nobody's lock.
 var everybody = []string{"member-killed", "leader-killed", "member-isolated", "no-space", "defragmentation", Stall}
 
 // holdsUpAll tells whether the fault holds up all who wait.
@@ -57,12 +58,18 @@ func (r *run) takes(f fault, h *hold) bool {
 
 // takenAway is when the hold's key was deleted from outside, at the earliest and at the latest; never if it was not.
 func (r *run) takenAway(h *hold) (from, to int64) {
+	f := r.taking(h)
+	return f.begin, f.end
+}
+
+// taking is the fault that did it, one that is never if none did.
+func (r *run) taking(h *hold) fault {
 	for _, f := range r.faults {
 		if r.takes(f, h) {
-			return f.begin, f.end
+			return f
 		}
 	}
-	return never, never
+	return fault{begin: never, end: never}
 }
 
 // misled is since when the hold's process had a clock that was set back, at T; never if it had not.

@@ -31,6 +31,22 @@ var goodLocks = map[string]func(*story){
 		s.t += 3 * sec
 		s.look(7)
 	},
+	"a key was perhaps not deleted": func(s *story) {
+		s.take(7)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.events[len(s.events)-2].Err = "no reply"
+		s.t += 9 * sec
+		s.look(7)
+		s.leave(7)
+	},
+	"a key that was perhaps not deleted was": func(s *story) {
+		s.take(7)
+		s.fault(DeleteKey, "token 7", s.t, s.t+1)
+		s.events[len(s.events)-2].Err = "no reply"
+		s.work(9, 1)
+		s.look(7)
+		s.lose(7)
+	},
 	"a release is told to be one while the next holder has the lock already": func(s *story) {
 		s.take(7)
 		s.look(7)

@@ -146,7 +146,7 @@ func newRun(events []history.Event, o Options) *run {
 			r.named(e.Name)
 		case history.Begin:
 			open[e.Op] = len(r.faults)
-			r.faults = append(r.faults, fault{e.Fault, e.Target, e.T, never})
+			r.faults = append(r.faults, fault{e.Fault, e.Target, e.T, never, e.Err == ""})
 		case history.End:
 			if i, ok := open[e.Op]; ok {
 				r.faults[i].end = e.T

@@ -28,8 +28,8 @@ func (r *run) wrongLook(h *hold, held []*hold) string {
 			return seconds(look-next.got) + " after " + next.id + " had got " + itoa(next.token)
 		}
 	}
-	if from, _ := r.takenAway(h); from < look && !r.excused(h, look) {
-		return seconds(look-from) + " after its key or lease was taken away"
+	if f := r.taking(h); f.certain && f.begin < look && !r.excused(h, look) {
+		return seconds(look-f.begin) + " after its key or lease was taken away"
 	}
 	return ""
 }

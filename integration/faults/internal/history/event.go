@@ -29,7 +29,7 @@ const (
 	Leave Kind = "leave" // the lock is about to be given back
 	Left  Kind = "left"  // what came of it: OK if it is free, else Err
 
-	Begin Kind = "begin" // a fault begins: Fault, Target
+	Begin Kind = "begin" // a fault begins: Fault, Target; with Err it may have struck nothing
 	End   Kind = "end"   // and ends
 	Calm  Kind = "calm"  // all faults are over, and everything must work from now on
 
