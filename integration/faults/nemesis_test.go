@@ -182,6 +182,22 @@ func TestWhatIsNotThereIsNotTaken(t *testing.T) {
 	})
 }
 
+// An order to strike what a worker does not do is no fault.
+func TestACallThatIsNotMadeIsNotStruck(t *testing.T) {
+	t.Parallel()
+	smallStage(t, worker.Guarded, 1, func(n *nemesis) {
+		order := func(tag string) string { return "lose grant " + tag + " 1" }
+		if hit, err := n.shoot(step{pick: 1}, "", order); err != errNotNow {
+			t.Errorf("nobody asks for a lease, and struck was %+v, %v", hit, err)
+		}
+		hit, err := n.shoot(step{pick: 2}, provoke["grant"], order)
+		if err != nil {
+			t.Fatalf("a lease is asked for, and: %v", err)
+		}
+		hit.undo()
+	})
+}
+
 // Orders to a process that is gone, or stands still, are not taken for obeyed, and another is found instead.
 func TestADeadWorkerObeysNoOrder(t *testing.T) {
 	t.Parallel()
