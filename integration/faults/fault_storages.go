@@ -26,7 +26,7 @@ func (n *nemesis) meet(s step, can func(storage) bool, hurt func(storage)) (x st
 		}
 	}
 	x = all[s.turn%len(all)]
-	_, l, _, err := n.bring(s, afterRead, x.resources[s.turn/len(all)%len(x.resources)])
+	_, l, _, err := n.bring(s, afterRead, x.resource)
 	if err != nil {
 		return x, 0, err
 	}

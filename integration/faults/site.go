@@ -38,11 +38,11 @@ type site struct {
 
 // storage is a storage's server.
 type storage struct {
-	name      string
-	resources []string
-	proxy     *etcdtest.Proxy // nil: its network cannot be hurt
-	restart   func() error    // nil: it cannot be restarted
-	strike    blows
+	name     string
+	resource string          // and its lock
+	proxy    *etcdtest.Proxy // nil: its network cannot be hurt
+	restart  func() error    // nil: it cannot be restarted
+	strike   blows
 }
 
 // openSite starts everything. What cannot be started fails the run.
@@ -80,6 +80,7 @@ func openSite(s *stage, guarded bool) *site {
 	d := store.Places{SQLite: sqlite("ledger.db"), Service: sqlite("service.db"), Files: files, Etcd: x.etcd.Endpoints()}
 
 	d.Postgres = pg.Database(s)
+	d.Pgx = d.Postgres
 	d.MariaDB = maria.Database(s) + "?timeout=5s&readTimeout=8s"
 	d.Redis = red.Addr()
 	d.S3, d.GCS, d.Azure = s3.Address(), gcs.Address(), azure.Address()
@@ -95,8 +96,11 @@ func openSite(s *stage, guarded bool) *site {
 	d = service.cfg.Places
 	x.direct, x.places = d, d
 
+	// Each lock has proxies of its own, so that a holder that is about to write is the next to commit there.
 	pgCommits, dsn := pgtest.NewProxy(s, d.Postgres)
 	x.places.Postgres = dsn
+	pgxCommits, dsn := pgtest.NewProxy(s, d.Pgx)
+	x.places.Pgx = dsn
 	mariaCommits, dsn := mariadbtest.NewProxy(s, d.MariaDB)
 	x.places.MariaDB = dsn
 	redisScripts := redistest.NewProxy(s, d.Redis)
@@ -130,23 +134,24 @@ func openSite(s *stage, guarded bool) *site {
 		*dsn = strings.Replace(*dsn, address, addr, 1)
 		return p
 	}
+	restartPG := func() error { pg.Kill(); return pg.Up() }
 	x.storages = []storage{
-		{"postgres", []string{"postgres-ledger", "pgx-ledger"}, replace(&x.places.Postgres, hostOf(x.places.Postgres)),
-			func() error { pg.Kill(); return pg.Up() }, commits(pgCommits)},
-		{"mariadb", []string{"mariadb-ledger"}, replace(&x.places.MariaDB, hostOf(x.places.MariaDB)),
+		{"postgres", "postgres-ledger", replace(&x.places.Postgres, hostOf(x.places.Postgres)), restartPG, commits(pgCommits)},
+		{"pgx", "pgx-ledger", replace(&x.places.Pgx, hostOf(x.places.Pgx)), restartPG, commits(pgxCommits)},
+		{"mariadb", "mariadb-ledger", replace(&x.places.MariaDB, hostOf(x.places.MariaDB)),
 			func() error { maria.Kill(); return maria.Up() }, commits(mariaCommits)},
-		{"redis", []string{"redis-ledger"}, replace(&x.places.Redis, x.places.Redis),
+		{"redis", "redis-ledger", replace(&x.places.Redis, x.places.Redis),
 			func() error { red.Kill(); return red.Up() }, commits(redisScripts.Proxy)},
-		{"s3", []string{"s3-ledger"}, replace(&x.places.S3, x.places.S3), s3.Restart, uploads(s, toS3, s3test.Upload)},
+		{"s3", "s3-ledger", replace(&x.places.S3, x.places.S3), s3.Restart, uploads(s, toS3, s3test.Upload)},
 		// These two do not survive to be killed in a write, as the services that they stand for do.
-		{"gcs", []string{"gcs-ledger"}, replace(&x.places.GCS, x.places.GCS),
+		{"gcs", "gcs-ledger", replace(&x.places.GCS, x.places.GCS),
 			func() error { return toGCS.Alone(gcs.Restart) }, uploads(s, toGCS, gcstest.Upload)},
-		{"azure", []string{"azure-ledger"}, replace(&x.places.Azure, x.places.Azure),
+		{"azure", "azure-ledger", replace(&x.places.Azure, x.places.Azure),
 			func() error { return toAzure.Alone(azure.Restart) }, uploads(s, toAzure, aztest.Upload)},
-		{"http", []string{"http-ledger"}, replace(&x.places.HTTP, toHTTP.Address), service.restart, posts(s, toHTTP)},
-		{"grpc", []string{"grpc-ledger"}, replace(&x.places.GRPC, address), service.restart, commits(toGRPC)},
+		{"http", "http-ledger", replace(&x.places.HTTP, toHTTP.Address), service.restart, posts(s, toHTTP)},
+		{"grpc", "grpc-ledger", replace(&x.places.GRPC, address), service.restart, commits(toGRPC)},
 		// Its servers and its network are hurt with those of the locks.
-		{"etcd", []string{"etcd-ledger"}, nil, nil, commits(toEtcd...)},
+		{"etcd", "etcd-ledger", nil, nil, commits(toEtcd...)},
 	}
 	return x
 }

@@ -23,40 +23,39 @@ import (
 func isStruck(t *testing.T, site *site) {
 	dealt := make(map[blow]int)
 	for _, x := range site.storages {
-		for _, name := range x.resources {
-			k, err := store.Of(name)
-			if err != nil {
-				t.Fatal(err)
+		name := x.resource
+		k, err := store.Of(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := open(t, k, site.places, true)
+		for _, b := range []blow{replyLost, comesLate, comesTwice} {
+			if x.strike[b] == nil {
+				continue
 			}
-			st := open(t, k, site.places, true)
-			for _, b := range []blow{replyLost, comesLate, comesTwice} {
-				if x.strike[b] == nil {
-					continue
-				}
-				what := name + ", " + string(b)
-				tok, d := newHolder(t, k, st)
-				forget := x.strike[b]()
-				o, err := write(t.Context(), k, st, tok, d, what)
-				if !forget() {
-					t.Errorf("%s: no write came", what)
-				}
-				if o != history.Applied && (o != history.Unknown || b == comesTwice) {
-					t.Errorf("%s: the write is %s, %v", what, o, err)
-				}
-				// A late one comes on a connection of its own.
-				holds := func() bool { d, err := st.Read(t.Context(), name); return err == nil && slices.Contains(d.List, what) }
-				for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-					if time.Now().After(end) {
-						t.Errorf("%s: the write, which was %s, has not come", what, o)
-						break
-					}
-				}
-				dealt[b]++
+			what := name + ", " + string(b)
+			tok, d := newHolder(t, k, st)
+			forget := x.strike[b]()
+			o, err := write(t.Context(), k, st, tok, d, what)
+			if !forget() {
+				t.Errorf("%s: no write came", what)
 			}
-			newHolder(t, k, st) // its seal comes after all that was under way
-			if journal := addsUp(t, k, st); (journal == nil) != slices.Contains([]string{"s3", "gcs", "azure"}, x.name) {
-				t.Errorf("%s: the journal is %q", name, journal)
+			if o != history.Applied && (o != history.Unknown || b == comesTwice) {
+				t.Errorf("%s: the write is %s, %v", what, o, err)
 			}
+			// A late one comes on a connection of its own.
+			holds := func() bool { d, err := st.Read(t.Context(), name); return err == nil && slices.Contains(d.List, what) }
+			for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Errorf("%s: the write, which was %s, has not come", what, o)
+					break
+				}
+			}
+			dealt[b]++
+		}
+		newHolder(t, k, st) // its seal comes after all that was under way
+		if journal := addsUp(t, k, st); (journal == nil) != slices.Contains([]string{"s3", "gcs", "azure"}, x.name) {
+			t.Errorf("%s: the journal is %q", name, journal)
 		}
 	}
 	if want := map[blow]int{replyLost: 10, comesLate: 10, comesTwice: 3}; !maps.Equal(dealt, want) {
@@ -70,27 +69,26 @@ func keepsItsData(t *testing.T, site *site) {
 		if x.restart == nil {
 			continue
 		}
-		for _, name := range x.resources {
-			k, err := store.Of(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			st := open(t, k, site.places, true)
-			tok, d := newHolder(t, k, st)
-			if o, err := write(t.Context(), k, st, tok, d, "before"); o != history.Applied {
-				t.Errorf("%s: the write is %s, %v", name, o, err)
-			}
-			if err := x.restart(); err != nil {
-				t.Fatalf("%s: %v", x.name, err)
-			}
-			st = open(t, k, site.places, true)
-			d, err = st.Read(t.Context(), name)
-			if err != nil || d.List[len(d.List)-1] != "before" {
-				t.Errorf("%s: after a restart it holds %q, %v", name, d.List, err)
-			}
-			if mark, err := st.Highest(t.Context(), name); err != nil || mark != tok {
-				t.Errorf("%s: after a restart the mark is %d, %v; want %d", name, mark, err, tok)
-			}
+		name := x.resource
+		k, err := store.Of(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := open(t, k, site.places, true)
+		tok, d := newHolder(t, k, st)
+		if o, err := write(t.Context(), k, st, tok, d, "before"); o != history.Applied {
+			t.Errorf("%s: the write is %s, %v", name, o, err)
+		}
+		if err := x.restart(); err != nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		st = open(t, k, site.places, true)
+		d, err = st.Read(t.Context(), name)
+		if err != nil || d.List[len(d.List)-1] != "before" {
+			t.Errorf("%s: after a restart it holds %q, %v", name, d.List, err)
+		}
+		if mark, err := st.Highest(t.Context(), name); err != nil || mark != tok {
+			t.Errorf("%s: after a restart the mark is %d, %v; want %d", name, mark, err, tok)
 		}
 	}
 }

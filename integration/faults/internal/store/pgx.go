@@ -19,7 +19,7 @@ var pgxKind = Kind{
 	Name: "pgx",
 	Init: func(ctx context.Context, p Places, resource string) error { return postgres.Init(ctx, p, resource) },
 	Open: func(ctx context.Context, p Places, guarded bool) (Store, error) {
-		pool, err := pgxpool.New(ctx, p.Postgres)
+		pool, err := pgxpool.New(ctx, p.Pgx)
 		if err != nil {
 			return nil, err
 		}

@@ -33,6 +33,7 @@ import (
 type Places struct {
 	SQLite   string // data source names
 	Postgres string
+	Pgx      string // the same database, for pgxguard
 	MariaDB  string
 	Redis    string   // host:port
 	S3       string   // host:port
