@@ -33,7 +33,7 @@ type site struct {
 	client   *clientv3.Client // past all proxies
 	places   store.Places     // as workers see them
 	direct   store.Places     // past all proxies
-	storages []storage        // those that can be hurt by themselves
+	storages []storage        // that can be hurt by themselves: SQLite and files have neither a server nor a network
 }
 
 // storage is a storage's server.

@@ -9,8 +9,8 @@
 //   - The list is replaced as a whole, everywhere. A holder that comes late puts the one that it has read, and its own entry,
 //     in place of what others wrote meanwhile: their entries are missing.
 //   - The journal gets one more entry, without a look at those that are there, and keeps all. A write that was carried out
-//     twice is in it twice; one that was overwritten is in it and not in the list; one that is in the list alone, or
-//     in the journal alone, was half done.
+//     twice is in it twice, one that was overwritten is in it and not in the list, and one that is in the list alone was
+//     half done.
 //   - The accounts get an amount more, or less. What was carried out twice has moved money twice, and the accounts
 //     are not what the list says; what was half done has a wrong sum.
 //
