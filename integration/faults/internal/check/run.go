@@ -217,7 +217,7 @@ func violation(check, name, format string, args ...any) Violation {
 
 // gaveUp tells whether the error of Lock says that its caller would not wait any longer.
 func gaveUp(err string) bool {
-	return strings.HasSuffix(err, ": "+context.DeadlineExceeded.Error()) || strings.HasSuffix(err, ": "+context.Canceled.Error())
+	return strings.HasSuffix(err, context.DeadlineExceeded.Error()) || strings.HasSuffix(err, context.Canceled.Error())
 }
 
 func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }
