@@ -67,6 +67,7 @@ func smallStage(t *testing.T, mode worker.Mode, workers int, play func(n *nemesi
 
 // A fault that is counted, and excuses, has hit something. Each of those that hit workers does, when nothing is in its way.
 func TestEachFaultOfAWorkerStrikes(t *testing.T) {
+	t.Parallel()
 	for mode, tested := range map[worker.Mode][]string{
 		worker.Guarded: {"pauses", "workers", "network", "calls"},
 		worker.Etcd:    {"workers", "calls"},
@@ -97,6 +98,12 @@ func strikes(t *testing.T, mode worker.Mode, l lane) {
 			if got := n.tally[d.kind].struck; got != want[d.kind] {
 				t.Errorf("%s has struck %d times; drawn %d", d.kind, got, n.tally[d.kind].drawn)
 			}
+		}
+		for _, m := range n.crew {
+			m.loose.Wait()
+		}
+		if l.name == "pauses" && n.late[n.names[0]] != 1 {
+			t.Errorf("who was paused after reading, until another had the lock, was refused %d times", n.late[n.names[0]])
 		}
 	})
 	recorded := make(map[string]int)
