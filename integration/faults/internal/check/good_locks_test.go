@@ -113,6 +113,8 @@ var goodLocks = map[string]func(*story){
 		s.take(7)
 		s.ask(9)
 		s.refuse(9, "lock: context canceled")
+		s.ask(11)
+		s.refuse(11, "rpc error: code = Canceled desc = context canceled")
 		s.leave(7)
 	},
 	"whose clock was set back believes too long": func(s *story) {
