@@ -1,6 +1,10 @@
 package check
 
-import "github.com/fencedlock/fencedlock/integration/faults/internal/history"
+import (
+	"fmt"
+
+	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
+)
 
 // goodWrites are neighbours of plantedWrites in which all is as it should be.
 var goodWrites = map[string]func(*story){
@@ -88,5 +92,13 @@ var goodWrites = map[string]func(*story){
 		e.Highest, e.T = 8, from+3*sec
 		s.work(9, 1)
 		s.t = from + 4*sec
+	},
+	"a lock does not tell its token at times, and there are no guards": func(s *story) {
+		for i, tok := range []int64{7, 0, 9} {
+			s.take(tok)
+			s.write(tok, fmt.Sprint("op-", i), s.read(tok), history.Applied, true)
+			s.leave(tok)
+		}
+		s.journal = []string{"op-0", "op-1", "op-2"}
 	},
 }

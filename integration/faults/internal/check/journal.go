@@ -41,7 +41,7 @@ func (r *run) journal() (found []Violation) {
 			default:
 				add(WrongWrite, "%s with token %d was reported as %s, and was carried out", op, w.Token, w.outcome)
 			}
-			if last != nil && w.Token < last.Token && !(listed[op] && listed[last.Op]) { // order sees the others
+			if last != nil && w.Token > 0 && w.Token < last.Token && !(listed[op] && listed[last.Op]) { // order sees the others
 				add(TokenOrder, "%s with token %d was carried out after %s with %d", op, w.Token, last.Op, last.Token)
 			}
 			last = w
