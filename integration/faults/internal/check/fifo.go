@@ -12,6 +12,7 @@ const roundTrip = time.Second
 // been late or lost: by a fault of its process, of all etcd, of its lease or its key.
 func (r *run) fifo() (found []Violation) {
 	for _, name := range r.names {
+		held := r.held(name)
 		for _, h := range r.holds[name] {
 			until, _ := r.waited(h)
 			if h.refused > 0 && !h.gaveUp {
@@ -19,7 +20,7 @@ func (r *run) fifo() (found []Violation) {
 			}
 			var first *hold
 			passed := 0
-			for _, p := range r.held(name) {
+			for _, p := range held {
 				later := p.ask > h.ask+int64(roundTrip) && p.got < until && (h.token == 0 || p.token < h.token)
 				if later && !r.blamed(h, h.ask-int64(r.TTL+time.Second), p.got) {
 					first, passed = cmp.Or(first, p), passed+1

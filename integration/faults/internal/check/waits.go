@@ -46,7 +46,7 @@ func (r *run) inTheWay(h *hold, until int64) (spans []span) {
 			continue
 		}
 		end := r.ended(p)
-		if p.got > 0 {
+		if p.got > 0 && end >= h.ask {
 			spans = append(spans, span{p.got, end})
 		}
 		// Without a release that is certain its key may be there for a while.
@@ -55,7 +55,7 @@ func (r *run) inTheWay(h *hold, until int64) (spans []span) {
 		}
 	}
 	for _, f := range r.faults {
-		if holdsUpAll(f.kind) || whose[f.target] {
+		if f.end >= h.ask && (holdsUpAll(f.kind) || whose[f.target]) {
 			spans = append(spans, span{f.begin, f.end})
 		}
 	}
