@@ -197,11 +197,13 @@ func TestWhatIsNotThereIsNotTaken(t *testing.T) {
 func TestACallThatIsNotMadeIsNotStruck(t *testing.T) {
 	t.Parallel()
 	smallStage(t, worker.Guarded, 1, func(n *nemesis) {
-		order := func(tag string) string { return "lose grant " + tag + " 1" }
-		if hit, err := n.shoot(step{pick: 1}, "", order); err != errNotNow {
-			t.Errorf("nobody asks for a lease, and struck was %+v, %v", hit, err)
+		lose := func(sort string) func(tag string) string {
+			return func(tag string) string { return "lose " + sort + " " + tag + " 1" }
 		}
-		hit, err := n.shoot(step{pick: 2}, provoke["grant"], order)
+		if hit, err := n.shoot(step{pick: 1}, "", lose("nothing")); err != errNotNow {
+			t.Errorf("nobody makes such a call, and struck was %+v, %v", hit, err)
+		}
+		hit, err := n.shoot(step{pick: 2}, provoke["grant"], lose("grant"))
 		if err != nil {
 			t.Fatalf("a lease is asked for, and: %v", err)
 		}

@@ -97,7 +97,10 @@ func (a *aim) missed(s shot) {
 }
 
 func (a *aim) call(ctx context.Context, call *etcdtest.Call) error {
-	s, ok := a.take(func(s shot) bool { return sorts[s.sort](call.Request) })
+	s, ok := a.take(func(s shot) bool {
+		fits := sorts[s.sort]
+		return fits != nil && fits(call.Request)
+	})
 	if !ok {
 		return call.Send(ctx)
 	}
