@@ -115,5 +115,14 @@ func (h *Held) blame(fnErr error) error {
 	return fmt.Errorf("token %d is stale although the lock is held: tokens went back (etcd restored from a backup without "+
 		"--bump-revision, or two etcd clusters lock %q), or another lock guards %[2]q too. Marks are never "+
 		"lowered; for tokens that went back the way out is to lift them above the mark, %d: etcdutl snapshot restore "+
-		"--bump-revision 1000000000 --mark-compacted", int64(h.Token()), stale.Resource, int64(stale.Highest))
+		"--bump-revision %d --mark-compacted", int64(h.Token()), stale.Resource, int64(stale.Highest), bump(stale))
+}
+
+// bump lifts the next token far above the mark.
+func bump(stale *guard.StaleError) int64 {
+	by := int64(1_000_000_000)
+	for by/2 < int64(stale.Highest-stale.Token) && by < 1_000_000_000_000_000_000 { // what 64 bits have room for
+		by *= 10
+	}
+	return by
 }

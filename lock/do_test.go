@@ -172,6 +172,14 @@ func TestStaleTokenOfALockThatIsHeldIsBlamed(t *testing.T) {
 	if !errors.Is(err, guard.ErrStale) || !strings.Contains(err.Error(), blame) {
 		t.Errorf("while the key is there: %v", err)
 	}
+	for ahead, want := range map[guard.Token]string{1: " 1000000000 ", 499_999_999: " 1000000000 ", 1 << 40: " 10000000000000 ", 1 << 62: " 1000000000000000000 "} {
+		err = m.Do(t.Context(), func(_ context.Context, h *lock.Held) error {
+			return &guard.StaleError{Resource: "job", Token: h.Token(), Highest: h.Token() + ahead}
+		})
+		if err == nil || !strings.Contains(err.Error(), blame+want) {
+			t.Errorf("with a mark that is %d ahead: %v", ahead, err)
+		}
+	}
 	err = m.Do(t.Context(), func(_ context.Context, h *lock.Held) error { remove(t, h.Key()); return stale(h) })
 	if !errors.Is(err, guard.ErrStale) || strings.Contains(err.Error(), blame) {
 		t.Errorf("when the key is gone: %v", err)

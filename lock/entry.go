@@ -3,6 +3,7 @@ package lock
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -25,6 +26,22 @@ type Entry struct {
 	Lease clientv3.LeaseID // of the session; 0: the key has none, and stays until somebody deletes it
 	Since time.Time        // when it came into the queue, by its own machine's clock
 	TTL   time.Duration    // of the session's lease
+}
+
+// String names the owner, and what tells this place from others.
+func (e Entry) String() string {
+	owner := e.Owner
+	if owner == "" {
+		owner = "an unknown owner"
+	}
+	text := fmt.Sprintf("%s (token %d, lease %x", owner, int64(e.Token), int64(e.Lease))
+	if !e.Since.IsZero() {
+		text += ", since " + e.Since.Format(time.RFC3339)
+	}
+	if e.Lease == 0 {
+		text += "; the key has no lease, so it stays until somebody deletes it"
+	}
+	return text + ")"
 }
 
 // record is what a key in a queue holds. Releases share locks, so fields are

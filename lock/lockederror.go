@@ -3,7 +3,6 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrLocked is why TryLock did not get a lock: another has it, or waits for it.
@@ -19,18 +18,7 @@ type LockedError struct {
 
 // Error names the lock and its holder.
 func (e *LockedError) Error() string {
-	owner := e.Holder.Owner
-	if owner == "" {
-		owner = "an unknown owner"
-	}
-	text := fmt.Sprintf("lock: %q is locked by %s (token %d, lease %x", e.Name, owner, int64(e.Holder.Token), int64(e.Holder.Lease))
-	if !e.Holder.Since.IsZero() {
-		text += ", since " + e.Holder.Since.Format(time.RFC3339)
-	}
-	if e.Holder.Lease == 0 {
-		text += "; the key has no lease, so it stays until somebody deletes it"
-	}
-	return text + ")"
+	return fmt.Sprintf("lock: %q is locked by %s", e.Name, e.Holder)
 }
 
 // Unwrap returns [ErrLocked].

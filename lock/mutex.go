@@ -111,7 +111,7 @@ func (m *Mutex) begin(ctx context.Context) error {
 // left that could come to hold the lock later; Lock does not wait until that has
 // been cleaned up.
 //
-// Errors: that of ctx; one that wraps [session.ErrExpired] or
+// Errors: that of ctx, with who was ahead; one that wraps [session.ErrExpired] or
 // [session.ErrClosed] when the session is over; one that wraps [ErrLost] when
 // somebody deleted or overwrote the key in the queue; one that names the key when
 // one without a lease is ahead, which would block for ever; etcd's own for what
@@ -126,7 +126,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 		q.leave()
 		err := m.lease.Err()
 		if err == nil {
-			err = ctx.Err()
+			err = fmt.Errorf("behind another call in this session, which holds it or waits for it: %w", ctx.Err())
 		}
 		return nil, fmt.Errorf("lock: %q: %w", m.name, err)
 	}
@@ -136,6 +136,9 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 	}
 	c.live(ctx, m.resource)
 	if err := c.wait(ctx); err != nil {
+		if ctx.Err() != nil && c.ahead != nil {
+			err = fmt.Errorf("behind %v: %w", entryOf(c.ahead), err)
+		}
 		return nil, c.giveUp(err)
 	}
 	return m.hold(c)
