@@ -102,7 +102,7 @@ func (l *life) must(format string, args ...any) bool {
 	if l.order(obeys, format, args...) {
 		return true
 	}
-	if !l.killed() {
+	if !l.killed() && l.s.Context().Err() == nil {
 		l.s.Errorf("%s does not obey: "+format, append([]any{l.who}, args...)...)
 	}
 	return false
@@ -116,7 +116,7 @@ func (l *life) said(line string, within time.Duration) bool {
 				return true
 			}
 		}
-		if time.Now().After(end) || l.killed() {
+		if time.Now().After(end) || l.killed() || l.s.Context().Err() != nil {
 			return false
 		}
 	}

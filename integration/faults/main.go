@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/worker"
@@ -31,23 +32,47 @@ import (
 
 func main() {
 	child.Main(roles)
-	length := flag.Duration("for", 5*time.Minute, "how long all of it takes, about")
-	seed := flag.Uint64("seed", 0, "the seed of the schedule; 0 draws one")
-	mode := flag.String("mode", "", "only this one: guarded, unguarded or etcd")
-	dir := flag.String("dir", "", "an existing folder for histories and pictures; default is a new one")
-	workers := flag.Int("workers", 6, "how many worker processes")
+	var p plan
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	flag.DurationVar(&p.length, "for", 5*time.Minute, "how long all of it takes, about; each guard must refuse a write if the guarded part is two minutes or more")
+	flag.Uint64Var(&p.seed, "seed", 0, "the seed of the schedule; 0 draws one")
+	flag.StringVar((*string)(&p.only), "mode", "", "only this one: guarded, unguarded or etcd")
+	flag.StringVar(&p.dir, "dir", "", "an existing folder for histories and pictures; default is a new one")
+	flag.IntVar(&p.workers, "workers", 6, "how many worker processes")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	v, err := run(ctx, os.Stdout, *length, *seed, worker.Mode(*mode), *dir, *workers)
+	// Servers and their folders are to go with the program, whatever ends it. A second signal ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop)
+	err := p.check(flag.Args())
+	v := unjudged
+	if err == nil {
+		v, err = p.run(ctx, os.Stdout)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "faults: %v\n", err)
-		v = unjudged
 	}
 	os.Exit(int(v))
 }
 
-// shortest is the shortest length with enough faults in it to show something.
+const usage = `Usage: faults [flags]
+Workers lock and write while processes, networks, etcd and storages fail; then the history is judged.
+Ends with 0 if all is as it should be, 1 if a promise was broken or a control did no harm, 2 if there was nothing to judge.
+
+`
+
+// plan is what is to be played.
+type plan struct {
+	length  time.Duration
+	seed    uint64
+	only    worker.Mode // "": all
+	dir     string      // "": a new one
+	workers int
+}
+
+// shortest is the shortest length with enough faults in it for each storage to be written.
 const shortest = 30 * time.Second
 
 // share is the part of the time that a mode gets. What is missing to 1 is for starting, ending and judging.
@@ -56,38 +81,72 @@ var share = []struct {
 	part float64
 }{{worker.Guarded, 0.55}, {worker.Unguarded, 0.15}, {worker.Etcd, 0.15}}
 
+// check refuses what cannot be played, before anything is started.
+func (p plan) check(args []string) error {
+	known := p.only == ""
+	for _, s := range share {
+		known = known || p.only == s.mode
+	}
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q; flags only, such as -mode guarded", args[0])
+	case !known:
+		return fmt.Errorf("there is no mode %q; there are guarded, unguarded and etcd", p.only)
+	case p.length < shortest:
+		return fmt.Errorf("-for is %v, which is too short to show anything; the least is %v", p.length, shortest)
+	case p.workers < 2:
+		return fmt.Errorf("-workers is %d; at least 2 are needed, of whom some are stopped while others work", p.workers)
+	}
+	if p.dir == "" {
+		return nil
+	}
+	in, err := os.Stat(p.dir)
+	if err != nil {
+		return fmt.Errorf("-dir: %w; make it first", err)
+	}
+	if !in.IsDir() {
+		return fmt.Errorf("-dir: %s is no folder", p.dir)
+	}
+	for _, s := range share {
+		if _, err := os.Stat(filepath.Join(p.dir, string(s.mode))); err == nil {
+			return fmt.Errorf("-dir: %s has the histories of another run in it; take an empty folder", p.dir)
+		}
+	}
+	return nil
+}
+
 // run plays all rounds and prints what came of them.
-func run(ctx context.Context, out io.Writer, length time.Duration, seed uint64, only worker.Mode, dir string, workers int) (worst verdict, err error) {
-	if length < shortest {
-		return unjudged, fmt.Errorf("%v is too short to show anything; the least is %v", length, shortest)
+func (p plan) run(ctx context.Context, out io.Writer) (worst verdict, err error) {
+	if p.seed == 0 {
+		p.seed = rand.Uint64()
 	}
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "faults-"); err != nil {
+	if p.dir == "" {
+		if p.dir, err = os.MkdirTemp("", "fencedlock-histories-"); err != nil {
 			return unjudged, err
 		}
 	}
-	fmt.Fprintf(out, "seed %d; histories in %s\n", seed, dir)
+	fmt.Fprintf(out, "seed %d; histories in %s\n", p.seed, p.dir)
 	var results []*result
 	for _, s := range share {
 		part := s.part
-		if only == s.mode {
+		if p.only == s.mode {
 			part = 0.8
-		} else if only != "" {
+		} else if p.only != "" {
 			continue
 		}
-		r := round{mode: s.mode, seed: seed, length: time.Duration(float64(length) * part), workers: workers, dir: filepath.Join(dir, string(s.mode))}
+		r := round{mode: s.mode, seed: p.seed, length: time.Duration(float64(p.length) * part), workers: p.workers, dir: filepath.Join(p.dir, string(s.mode))}
 		if err := os.Mkdir(r.dir, 0o755); err != nil {
 			return unjudged, err
 		}
+		fmt.Fprintf(out, "\n%s: faults for %v …\n", titles[s.mode], r.length.Round(time.Second))
 		res, err := r.run(ctx)
+		if ctx.Err() != nil {
+			return unjudged, fmt.Errorf("stopped before the end: %w; there is no verdict", context.Cause(ctx))
+		}
 		if err != nil {
 			return unjudged, err
 		}
 		results = append(results, res)
-		fmt.Fprintf(out, "\n%s: %d violations\n", titles[s.mode], len(res.violations))
 		if err := res.explain(out, r.dir); err != nil {
 			return unjudged, err
 		}
@@ -99,10 +158,9 @@ func run(ctx context.Context, out io.Writer, length time.Duration, seed uint64, 
 			worst = v
 		}
 	}
-	if len(results) == 0 {
-		return unjudged, fmt.Errorf("there is no mode %q", only)
-	}
 	table(out, results)
-	fmt.Fprintf(out, "\nseed %d\n", seed)
+	conclude(out, worst, results)
+	fmt.Fprintf(out, "the same faults again: make faults FAULTS_FOR=%v FAULTS='-seed %d -workers %d%s'\n", p.length, p.seed, p.workers,
+		map[bool]string{true: " -mode " + string(p.only)}[p.only != ""])
 	return worst, nil
 }

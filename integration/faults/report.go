@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/fencedlock/fencedlock/integration/faults/internal/check"
 	"github.com/fencedlock/fencedlock/integration/faults/internal/history"
@@ -32,7 +33,16 @@ func table(out io.Writer, results []*result) {
 			r.outcomes[history.Applied], r.outcomes[history.Stale], r.outcomes[history.Unknown], r.outcomes[history.Failed],
 			r.broken(check.LostWrite), len(r.violations))
 	}
-	fmt.Fprint(out, "\nfaults that struck, of those that were drawn, by kind:\n")
+	line := func(head string, cell func(*result) string) {
+		text := fmt.Sprintf("%-40s", head)
+		for _, r := range results {
+			text += fmt.Sprintf("  %-12s", cell(r))
+		}
+		fmt.Fprintln(out, strings.TrimRight(text, " "))
+	}
+	mode := func(r *result) string { return string(r.mode) }
+	fmt.Fprintln(out)
+	line("faults that struck/were drawn", mode)
 	kinds := make(map[string]bool)
 	for _, r := range results {
 		for k := range r.faults {
@@ -40,19 +50,35 @@ func table(out io.Writer, results []*result) {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		fmt.Fprintf(out, "  %-22s", k)
-		for _, r := range results {
-			fmt.Fprintf(out, " %4d/%-4d", r.faults[k].struck, r.faults[k].drawn)
-		}
-		fmt.Fprintln(out)
+		line("  "+k, func(r *result) string { return fmt.Sprintf("%d/%d", r.faults[k].struck, r.faults[k].drawn) })
 	}
-	fmt.Fprint(out, "\nwrites applied, refused as stale, and lost, by storage:\n")
+	fmt.Fprintln(out)
+	line("writes applied/refused as stale/lost", mode)
 	for _, k := range store.Kinds() {
-		fmt.Fprintf(out, "  %-22s", k.Name)
-		for _, r := range results {
-			fmt.Fprintf(out, " %4d/%d/%d", r.wrote(k.Resource(), history.Applied), r.wrote(k.Resource(), history.Stale), r.lost(k.Resource()))
+		line("  "+k.Name, func(r *result) string {
+			return fmt.Sprintf("%d/%d/%d", r.wrote(k.Resource(), history.Applied), r.wrote(k.Resource(), history.Stale), r.lost(k.Resource()))
+		})
+	}
+}
+
+// conclude prints the verdict, last of all.
+func conclude(out io.Writer, v verdict, results []*result) {
+	fmt.Fprintf(out, "\nRESULT: %s", map[verdict]string{asItShould: "as it should be", broken: "FAILED", unjudged: "NOT JUDGED, see above"}[v])
+	for i, r := range results {
+		fmt.Fprintf(out, "%s%s: %d violations, %d acknowledged writes lost", map[bool]string{true: " (", false: "; "}[i == 0], titles[r.mode],
+			len(r.violations), r.broken(check.LostWrite))
+	}
+	fmt.Fprintln(out, ")")
+	var none []string
+	for _, r := range results {
+		for _, k := range store.Kinds() {
+			if r.mode == worker.Guarded && r.wrote(k.Resource(), history.Stale) == 0 {
+				none = append(none, k.Name)
+			}
 		}
-		fmt.Fprintln(out)
+	}
+	if len(none) > 0 {
+		fmt.Fprintf(out, "No late write came to %s: a longer run shows more.\n", strings.Join(none, ", "))
 	}
 }
 
@@ -96,6 +122,11 @@ func (r *result) lost(name string) (n int) {
 
 // explain prints the violations, some of each kind, and writes what shows them into the folder.
 func (r *result) explain(out io.Writer, dir string) error {
+	expected := ""
+	if r.mode != worker.Guarded {
+		expected = ", as it should be without guards"
+	}
+	fmt.Fprintf(out, "  %d violations%s\n", len(r.violations), expected)
 	if len(r.violations) == 0 {
 		return nil
 	}

@@ -114,7 +114,7 @@ func (r round) play(s *stage, res *result) {
 		n.crew = append(n.crew, hire(s, site, cfg, parts, i))
 	}
 	n.run(s.Context(), r.seed, r.length)
-	if s.Failed() {
+	if s.Context().Err() != nil { // something failed, or the user wants to go
 		s.FailNow()
 	}
 	r.calm(s, n)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,7 @@ func newStage(ctx context.Context, log io.Writer) *stage {
 	return s
 }
 
-// do runs fn, and everything that Cleanup was given, the last first. The error is all that failed.
+// do runs fn, and everything that Cleanup was given, the last first. The error is what failed first; the log has all.
 func (s *stage) do(fn func()) error {
 	s.wait(fn)
 	for {
@@ -47,10 +48,14 @@ func (s *stage) do(fn func()) error {
 	}
 	defer s.mu.Unlock()
 	s.cancel(nil)
-	if len(s.failures) > 0 {
-		return fmt.Errorf("%q", s.failures)
+	if len(s.failures) == 0 {
+		return nil
 	}
-	return nil
+	// What came after the first is mostly due to it.
+	for _, f := range s.failures {
+		fmt.Fprintln(s.log, f)
+	}
+	return errors.New(s.failures[0])
 }
 
 // wait runs fn on a goroutine of its own, which FailNow may end.
@@ -87,7 +92,9 @@ func (s *stage) fail(text string) {
 }
 
 func (s *stage) FailNow() {
-	s.fail("failed")
+	if !s.Failed() {
+		s.fail("failed")
+	}
 	runtime.Goexit()
 }
 

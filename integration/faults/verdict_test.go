@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,8 +100,8 @@ func TestTheTableTellsLostWritesAndFaultsThatStruck(t *testing.T) {
 	var out strings.Builder
 	table(&out, []*result{r})
 	for _, want := range []string{
-		"| lost writes | violations |", "| 6 | 7 |\n", "| fencedlock, with guards | 0 | 39 |",
-		"  pause                    38/40", "1/5", " 2/1/3\n", " 2/1/0\n",
+		"| lost writes | violations |", "| 6 | 7 |\n", "| fencedlock, with guards | 0 | 39 |", "lost      guarded\n",
+		"  pause                                   38/40\n", "1/5", " 2/1/3\n", " 2/1/0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &out)
@@ -107,9 +109,31 @@ func TestTheTableTellsLostWritesAndFaultsThatStruck(t *testing.T) {
 	}
 }
 
-func TestTooShortARunIsRefused(t *testing.T) {
-	v, err := run(t.Context(), t.Output(), 2*time.Second, 1, worker.Guarded, t.TempDir(), 6)
-	if v != unjudged || err == nil {
-		t.Errorf("the verdict is %d, %v", v, err)
+func TestWhatCannotBePlayedIsRefusedAtOnce(t *testing.T) {
+	good := plan{length: time.Minute, only: worker.Guarded, dir: t.TempDir(), workers: 2}
+	if err := good.check(nil); err != nil {
+		t.Fatal(err)
+	}
+	used := t.TempDir()
+	if err := os.Mkdir(filepath.Join(used, "etcd"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		change func(*plan)
+		args   []string
+	}{
+		"unexpected argument \"guarded\"":         {func(*plan) {}, []string{"guarded"}},
+		"there is no mode \"foo\"; there are":     {func(p *plan) { p.only = "foo" }, nil},
+		"-for is 2s, which is too short":          {func(p *plan) { p.length = 2 * time.Second }, nil},
+		"-workers is 1; at least 2":               {func(p *plan) { p.workers = 1 }, nil},
+		"make it first":                           {func(p *plan) { p.dir += "/absent" }, nil},
+		"is no folder":                            {func(p *plan) { p.dir = "main.go" }, nil},
+		"has the histories of another run in it;": {func(p *plan) { p.dir = used }, nil},
+	} {
+		p := good
+		c.change(&p)
+		if err := p.check(c.args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not %q: %v", want, err)
+		}
 	}
 }

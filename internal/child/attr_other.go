@@ -4,5 +4,6 @@ package child
 
 import "syscall"
 
-// dieWithParent can do nothing here; a child that is not stopped still sees the end of its standard input.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// attr leaves it to the parent what a terminal's signals mean. Nothing here lets the child die with it; one that is not
+// stopped sees the end of its standard input.
+func attr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

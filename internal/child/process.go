@@ -48,7 +48,7 @@ func Start(t testing.TB, role string, args ...string) *Process {
 	// The race detector would make every child linger for a second before it exits.
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = attr()
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatalf("child: %v", err)
 	}
