@@ -9,7 +9,7 @@
 //
 // It ends with 0 if the guarded run broke no promise, and each control lost acknowledged writes: one that did not shows that
 // the faults were too kind. With 1 otherwise. With 2 if there is nothing to judge: a part could not be started, a kind of
-// fault was drawn often and never struck, or a guard had nothing to do. Nothing is skipped.
+// fault was drawn often and never struck, or guards had nothing to refuse. Nothing is skipped.
 //
 // A seed replays the schedule: which faults, when, and for how long. What they meet depends on the machine.
 package main
@@ -37,7 +37,7 @@ func main() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
 	}
-	flag.DurationVar(&p.length, "for", 5*time.Minute, "how long all of it takes, about; each guard must refuse a write if the guarded part is two minutes or more")
+	flag.DurationVar(&p.length, "for", 5*time.Minute, "how long all of it takes, about; the longer, the more guards must have refused a write")
 	flag.Uint64Var(&p.seed, "seed", 0, "the seed of the schedule; 0 draws one")
 	flag.StringVar((*string)(&p.only), "mode", "", "only this one: guarded, unguarded or etcd")
 	flag.StringVar(&p.dir, "dir", "", "an existing folder for histories and pictures; default is a new one")

@@ -69,8 +69,8 @@ func TestTheVerdict(t *testing.T) {
 		{"few of the faults struck", func(r *result) { r.faults["pause"] = tally{40, 10} }, unjudged, "of 45 faults that were drawn 11 struck"},
 		{"there was no fault", func(r *result) { r.faults = nil }, unjudged, "of 0 faults"},
 		{"a storage was away until all was calm", func(r *result) { r.without(redis, history.Applied) }, unjudged, "redis has applied no write"},
-		{"a guard had nothing to refuse", func(r *result) { r.without(redis, history.Stale) }, unjudged, "redis has refused no write"},
-		{"a guard had nothing to refuse in a short run", func(r *result) { r.without(redis, history.Stale); r.length = long - 1 }, asItShould, ""},
+		{"a guard had nothing to refuse", func(r *result) { r.without(redis, history.Stale) }, unjudged, "11 guards have refused a write, which should be 12"},
+		{"a guard had nothing to refuse in a short run", func(r *result) { r.without(redis, history.Stale); r.length = 12*refuses - 1 }, asItShould, ""},
 
 		{"a control without violations", func(r *result) { r.mode = worker.Etcd }, broken, "lost in 0 of 12"},
 		{"a control that has lost no write", func(r *result) {
