@@ -27,6 +27,10 @@ type Protocol struct {
 	ReadFrame func(r io.Reader, first bool) ([]byte, error)
 	// IsCommit tells whether a message is a COMMIT. It is not asked about the first one.
 	IsCommit func(frame []byte) bool
+	// ReadReply reads one message of the server, and IsReply tells whether it answers the COMMIT. Without them, what comes
+	// first after it is the answer.
+	ReadReply func(r io.Reader) ([]byte, error)
+	IsReply   func(commit, frame []byte) bool
 }
 
 // Proxy stands between clients and a server, and can lose a COMMIT or its reply.
@@ -134,27 +138,34 @@ func (p *Proxy) close() {
 func (p *Proxy) serve(client, server net.Conn) {
 	defer p.drop(server)
 	defer p.drop(client)
-	var swallow atomic.Bool
-	done := make(chan struct{}) // the server has answered to a COMMIT that swallow covers, or a side has ended
+	var swallow atomic.Pointer[[]byte] // the COMMIT after whose sending the client gets nothing more
+	done := make(chan struct{})        // the server has answered to that, or a side has ended
 	p.wg.Go(func() {
 		defer close(done)
 		defer func() {
-			if !swallow.Load() {
+			if swallow.Load() == nil {
 				_ = client.Close()
 			}
 		}()
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(buf)
-			if n > 0 && swallow.Load() {
-				return
+		read := p.protocol.ReadReply
+		if read == nil {
+			buf := make([]byte, 64<<10)
+			read = func(r io.Reader) ([]byte, error) {
+				n, err := r.Read(buf)
+				return buf[:n], err
 			}
-			if n > 0 {
-				if _, err := client.Write(buf[:n]); err != nil {
+		}
+		for {
+			frame, err := read(server)
+			commit := swallow.Load()
+			switch {
+			case err != nil:
+				return
+			case commit == nil:
+				if _, err := client.Write(frame); err != nil {
 					return
 				}
-			}
-			if err != nil {
+			case p.protocol.IsReply == nil || p.protocol.IsReply(*commit, frame):
 				return
 			}
 		}
@@ -171,7 +182,7 @@ func (p *Proxy) serve(client, server net.Conn) {
 			}
 			continue
 		}
-		swallow.Store(true)
+		swallow.Store(&frame)
 		// Each time hit comes before the client can know.
 		if fault == DelayRequest {
 			close(hit)
