@@ -38,7 +38,7 @@ bench: ## benchmarks beside the code, then the comparison with etcd's own mutex:
 	go test -run '^$$' -bench . -benchmem ./guard/...
 	cd integration/bench; go run . $(BENCH)
 
-# How long the last part of the soak takes: make soak SOAK_FOR=1h
+# How long the last part of the soak takes, five minutes at least: make soak SOAK_FOR=1h
 SOAK_FOR ?= 10m
 
 soak: ## the long forms of tests that are short in CI: 15 s of late writers at an S3 server, objects of 1 GiB in little memory, and what 200 sessions leave behind
