@@ -9,7 +9,8 @@
 //
 // It ends with 0 if the guarded run broke no promise, and each control lost acknowledged writes: one that did not shows that
 // the faults were too kind. With 1 otherwise. With 2 if there is nothing to judge: a part could not be started, a kind of
-// fault was drawn often and never struck, or guards had nothing to refuse. Nothing is skipped. (go run makes 1 of 2, and says "exit status 2".)
+// fault was drawn often and never struck, or guards had nothing to refuse. Nothing is skipped. (go run ends with 1 for each of the
+// two, and prints the status.)
 //
 // A seed replays the schedule: which faults, when, and for how long. What they meet depends on the machine.
 package main
