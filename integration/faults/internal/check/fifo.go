@@ -6,7 +6,7 @@ import (
 )
 
 // roundTrip is how long after a call of Lock its place in the queue is taken for certain, if nothing is in the way.
-const roundTrip = time.Second
+const roundTrip = 2 * time.Second
 
 // fifo: nobody gets the lock who has asked for it later than somebody who still waits, unless the waiter's place can have
 // been late or lost: by a fault of its process, of all etcd, of its lease or its key.
