@@ -48,7 +48,7 @@ type Mutex struct {
 // counts as three, see [Held.Resource]; what is wrong with it, or with s, is the
 // error of the first call.
 func NewMutex(s *session.Session, name string) *Mutex {
-	return newMutex(s, name, func(l *lease.Lease) string { return queueOf(l.Namespace(), name) })
+	return newMutex(s, "name", name, func(l *lease.Lease) string { return queueOf(l.Namespace(), name) })
 }
 
 // NewMutexAt returns the lock that queues under exactly the keys that
@@ -63,7 +63,7 @@ func NewMutex(s *session.Session, name string) *Mutex {
 //
 // As there, a lock whose prefix is another's followed by "/" shares its queue.
 func NewMutexAt(s *session.Session, prefix string) *Mutex {
-	m := newMutex(s, prefix, func(*lease.Lease) string { return prefix + "/" })
+	m := newMutex(s, "prefix", prefix, func(*lease.Lease) string { return prefix + "/" })
 	if m.err == nil {
 		own := m.lease.Namespace() + "%"
 		switch {
@@ -78,14 +78,14 @@ func NewMutexAt(s *session.Session, prefix string) *Mutex {
 	return m
 }
 
-func newMutex(s *session.Session, name string, prefix func(*lease.Lease) string) *Mutex {
+func newMutex(s *session.Session, what, name string, prefix func(*lease.Lease) string) *Mutex {
 	m := &Mutex{name: name}
 	if s.Internal() == nil {
 		m.err = fmt.Errorf("lock: %.60q: the session is nil, or was not made with session.New", name)
 		return m
 	}
 	m.lease = s.Internal()
-	m.resource, m.err = resourceOf(name)
+	m.resource, m.err = resourceOf(what, name)
 	m.prefix = prefix(m.lease)
 	return m
 }

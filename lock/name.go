@@ -20,14 +20,15 @@ func queueOf(namespace, name string) string {
 	return namespace + keyEscapes.Replace(name) + "%/"
 }
 
-// resourceOf returns what guards call the resource of the lock called name.
-func resourceOf(name string) (string, error) {
+// resourceOf returns what guards call the resource of the lock called name. What it is that was given, a name or a prefix, is
+// for the error.
+func resourceOf(what, name string) (string, error) {
 	if err := guard.CheckResource(name); err != nil {
-		return "", fmt.Errorf("lock: bad name: %w", err)
+		return "", fmt.Errorf("lock: bad %s: %w", what, err)
 	}
 	resource := resourceEscapes.Replace(name)
 	if err := guard.CheckResource(resource); err != nil {
-		return "", fmt.Errorf("lock: bad name: with each %%, # escaped in three bytes: %w", err)
+		return "", fmt.Errorf("lock: bad %s: with each %%, # escaped in three bytes: %w", what, err)
 	}
 	return resource, nil
 }

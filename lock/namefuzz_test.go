@@ -29,8 +29,8 @@ func FuzzQueuesNeverMeet(f *testing.F) {
 		if lease.CheckNamespace(ns1) != nil || lease.CheckNamespace(ns2) != nil {
 			return
 		}
-		r1, err1 := resourceOf(name1)
-		r2, err2 := resourceOf(name2)
+		r1, err1 := resourceOf("name", name1)
+		r2, err2 := resourceOf("name", name2)
 		if err1 != nil || err2 != nil {
 			return
 		}
