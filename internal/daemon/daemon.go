@@ -52,6 +52,9 @@ type Daemon struct {
 	was    bool // it has been up, so its port is known to others
 }
 
+// Address is the server's host and port, once it was up.
+func (d *Daemon) Address() string { return "127.0.0.1:" + strconv.Itoa(d.Port) }
+
 // New makes the folder and starts what will clean it up. The server is not started yet.
 func New(c Config) (*Daemon, error) {
 	if c.PIDFile == "" {

@@ -7,6 +7,17 @@ import (
 	"testing"
 )
 
+// ForTest starts a server for one test and stops it at the test's end. Without it the test is skipped, or fails.
+func ForTest[S interface{ Close() }](t testing.TB, start func() (S, error)) S {
+	t.Helper()
+	s, err := start()
+	if err != nil {
+		Unavailable(t, err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
 // Shared is the one server of a test process, started at the first call of Get. The zero value is ready to use.
 type Shared[S interface{ Close() }] struct {
 	once    sync.Once

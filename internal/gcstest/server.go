@@ -36,12 +36,7 @@ type Server struct{ *daemon.Daemon }
 // Start runs a server for one test and stops it at the test's end.
 func Start(t testing.TB, backend Backend) *Server {
 	t.Helper()
-	s, err := start(backend)
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return daemon.ForTest(t, func() (*Server, error) { return start(backend) })
 }
 
 func start(backend Backend) (*Server, error) {
@@ -86,9 +81,6 @@ func (s *Server) Restart() error {
 	s.End(syscall.SIGTERM)
 	return s.Up()
 }
-
-// Address is the server's host and port.
-func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 
 // Endpoint is what a client takes for Cloud Storage: a server, or a proxy, at host:port.
 func Endpoint(address string) string { return "http://" + address + "/storage/v1/" }

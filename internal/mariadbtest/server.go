@@ -36,12 +36,7 @@ type Server struct {
 // benchmarks; off is faster, and still survives Kill, since the operating system keeps what was written.
 func Start(t testing.TB, sync bool) *Server {
 	t.Helper()
-	s, err := start(sync)
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return daemon.ForTest(t, func() (*Server, error) { return start(sync) })
 }
 
 func start(sync bool) (*Server, error) {

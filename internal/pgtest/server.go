@@ -38,12 +38,7 @@ type Server struct {
 // are as in "wal_level=logical".
 func Start(t testing.TB, fsync bool, settings ...string) *Server {
 	t.Helper()
-	s, err := start(fsync, settings...)
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return daemon.ForTest(t, func() (*Server, error) { return start(fsync, settings...) })
 }
 
 func start(fsync bool, settings ...string) (*Server, error) {

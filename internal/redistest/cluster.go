@@ -47,15 +47,12 @@ func StartCluster(t testing.TB, n int, settings ...string) *Cluster {
 
 func (c *Cluster) start(t testing.TB) *Server {
 	t.Helper()
-	s, err := open("redistest", func(_ string, port int) []string {
-		return append([]string{"--port", strconv.Itoa(port), "--save", "", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort()),
-			"--cluster-node-timeout", "5000", "--repl-diskless-sync-delay", "0"}, c.settings...)
+	return daemon.ForTest(t, func() (*Server, error) {
+		return open("redistest", func(_ string, port int) []string {
+			return append([]string{"--port", strconv.Itoa(port), "--save", "", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort()),
+				"--cluster-node-timeout", "5000", "--repl-diskless-sync-delay", "0"}, c.settings...)
+		})
 	})
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
 }
 
 // meet makes s known to the server of first. Its bus is at a port of its own.

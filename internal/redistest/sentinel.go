@@ -21,7 +21,7 @@ const Group = "group"
 // knows its replica when StartSentinel returns.
 func StartSentinel(t testing.TB, primary *Server) *Server {
 	t.Helper()
-	s, err := open("redistest", func(dir string, port int) []string {
+	arguments := func(dir string, port int) []string {
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 1\nsentinel down-after-milliseconds %[1]s 300\n"+
 			"sentinel failover-timeout %[1]s 5000\n", Group, primary.Port)
@@ -29,11 +29,8 @@ func StartSentinel(t testing.TB, primary *Server) *Server {
 		_ = os.WriteFile(conf, []byte(text), 0o600)
 		_ = os.Chmod(conf, 0o666)
 		return []string{conf, "--sentinel", "--port", strconv.Itoa(port)}
-	})
-	if err != nil {
-		daemon.Unavailable(t, err)
 	}
-	t.Cleanup(s.Close)
+	s := daemon.ForTest(t, func() (*Server, error) { return open("redistest", arguments) })
 	c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = c.Close() })
 	Eventually(t, "Sentinel knows the replica", func() bool {

@@ -54,12 +54,7 @@ type Server struct {
 // "--appendonly", "yes", say otherwise.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := Open(settings...)
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return daemon.ForTest(t, func() (*Server, error) { return Open(settings...) })
 }
 
 // Open is Start for examples: the caller closes the server.
@@ -74,7 +69,7 @@ func open(name string, arguments func(dir string, port int) []string) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	d, err := daemon.New(daemon.Config{
+	d, err := daemon.Run(daemon.Config{
 		Name:  name,
 		Users: []string{"redis", "valkey"},
 		Program: func(dir string, port int) []string {
@@ -86,10 +81,6 @@ func open(name string, arguments func(dir string, port int) []string) (*Server, 
 		Quit:    syscall.SIGKILL,
 	})
 	if err != nil {
-		return nil, err
-	}
-	if err := d.Up(); err != nil {
-		d.Close()
 		return nil, err
 	}
 	return &Server{d}, nil
@@ -119,7 +110,7 @@ func ping(port int) error {
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // Addr is the server's host:port.
-func (s *Server) Addr() string { return address(s.Port) }
+func (s *Server) Addr() string { return s.Address() }
 
 // Client returns a client that ends with the test.
 func (s *Server) Client(t testing.TB) *redis.Client {

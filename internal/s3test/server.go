@@ -37,12 +37,7 @@ type Server struct {
 // Start runs a server for one test and stops it at the test's end.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s, err := start()
-	if err != nil {
-		daemon.Unavailable(t, err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return daemon.ForTest(t, start)
 }
 
 func start() (*Server, error) {
@@ -86,9 +81,6 @@ func (s *Server) Restart() error {
 	s.End(syscall.SIGKILL)
 	return s.Up()
 }
-
-// Address is the server's host and port.
-func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 
 // Bucket creates an empty bucket for one test and returns its name. It goes away with the server.
 func (s *Server) Bucket(t testing.TB) string {
