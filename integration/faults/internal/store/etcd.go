@@ -62,7 +62,7 @@ func EtcdClient(endpoints []string, edits ...func(*clientv3.Config)) (*clientv3.
 }
 
 func openEtcd(p Places, guarded bool) (*etcdStore, error) {
-	s := &etcdStore{guarded: guarded}
+	s := &etcdStore{marks: marks[*etcdguard.Guard]{guarded: guarded}}
 	var err error
 	s.client, err = EtcdClient(p.Etcd, func(c *clientv3.Config) {
 		c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(s.sent.dialTCP))
@@ -77,10 +77,9 @@ func openEtcd(p Places, guarded bool) (*etcdStore, error) {
 }
 
 type etcdStore struct {
-	sent    halfway
-	client  *clientv3.Client
-	g       *etcdguard.Guard
-	guarded bool
+	marks[*etcdguard.Guard]
+	sent   halfway
+	client *clientv3.Client
 }
 
 func etcdPrefix(resource string) string          { return "/data/" + resource + "/" }
@@ -88,17 +87,6 @@ func etcdAccount(resource string, id int) string { return etcdPrefix(resource) +
 func etcdList(resource string) string            { return etcdPrefix(resource) + "list" }
 func etcdJournal(resource string) string         { return "/journal/" + resource + "/" } // each write has a key there
 func (s *etcdStore) Close() error                { return s.client.Close() }
-
-func (s *etcdStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
-	if !s.guarded {
-		return nil
-	}
-	return s.g.Seal(ctx, resource, tok)
-}
-
-func (s *etcdStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
-	return s.g.Highest(ctx, resource)
-}
 
 func (s *etcdStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {
 	resp, err := s.client.Get(ctx, etcdPrefix(resource), clientv3.WithPrefix())

@@ -29,27 +29,15 @@ var fileKind = Kind{
 		if err != nil {
 			return nil, err
 		}
-		return &fileStore{p.Files, g, guarded}, nil
+		return &fileStore{marks[*fileguard.Guard]{g, guarded}, p.Files}, nil
 	},
 }
 
 func fileName(resource string) string { return resource + ".json" }
 
 type fileStore struct {
-	dir     string
-	g       *fileguard.Guard
-	guarded bool
-}
-
-func (s *fileStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
-	if !s.guarded {
-		return nil
-	}
-	return s.g.Seal(ctx, resource, tok)
-}
-
-func (s *fileStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
-	return s.g.Highest(ctx, resource)
+	marks[*fileguard.Guard]
+	dir string
 }
 
 func (s *fileStore) Read(_ context.Context, resource string) (d history.Doc, err error) {

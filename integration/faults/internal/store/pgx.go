@@ -28,25 +28,13 @@ var pgxKind = Kind{
 			pool.Close()
 			return nil, err
 		}
-		return &pgxStore{pool, g, guarded}, nil
+		return &pgxStore{marks[*pgxguard.Guard]{g, guarded}, pool}, nil
 	},
 }
 
 type pgxStore struct {
-	pool    *pgxpool.Pool
-	g       *pgxguard.Guard
-	guarded bool
-}
-
-func (s *pgxStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
-	if !s.guarded {
-		return nil
-	}
-	return s.g.Seal(ctx, resource, tok)
-}
-
-func (s *pgxStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
-	return s.g.Highest(ctx, resource)
+	marks[*pgxguard.Guard]
+	pool *pgxpool.Pool
 }
 
 func (s *pgxStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {

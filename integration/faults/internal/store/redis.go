@@ -40,7 +40,7 @@ var redisKind = Kind{
 }
 
 func openRedis(ctx context.Context, p Places, guarded bool) (*redisStore, error) {
-	s := &redisStore{guarded: guarded}
+	s := &redisStore{marks: marks[*redisguard.Guard]{guarded: guarded}}
 	s.client = redis.NewClient(&redis.Options{Addr: p.Redis, DialTimeout: 2 * time.Second, Dialer: s.sent.dial, ReadTimeout: 2 * time.Second, WriteTimeout: 10 * time.Second})
 	var err error
 	if s.g, err = redisguard.New(ctx, s.client, nil); err != nil {
@@ -50,10 +50,9 @@ func openRedis(ctx context.Context, p Places, guarded bool) (*redisStore, error)
 }
 
 type redisStore struct {
-	sent    halfway
-	client  *redis.Client
-	g       *redisguard.Guard
-	guarded bool
+	marks[*redisguard.Guard]
+	sent   halfway
+	client *redis.Client
 }
 
 // redisWrite changes the list, the journal and two accounts, in one atomic step.
@@ -68,17 +67,6 @@ func (s *redisStore) list(resource string) string    { return s.g.Key(resource, 
 func (s *redisStore) journal(resource string) string { return s.g.Key(resource, "journal") }
 func (s *redisStore) account(resource string, id int) string {
 	return s.g.Key(resource, "account-"+strconv.Itoa(id))
-}
-
-func (s *redisStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
-	if !s.guarded {
-		return nil
-	}
-	return s.g.Seal(ctx, resource, tok)
-}
-
-func (s *redisStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
-	return s.g.Highest(ctx, resource)
 }
 
 func (s *redisStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {

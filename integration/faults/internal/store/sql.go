@@ -44,16 +44,15 @@ func sqlKind(name, driver string, d sqlguard.Dialect, dsn func(Places) string) K
 			if err != nil {
 				return nil, errors.Join(err, db.Close())
 			}
-			return &sqlStore{db, d, g, guarded}, nil
+			return &sqlStore{marks[*sqlguard.Guard]{g, guarded}, db, d}, nil
 		},
 	}
 }
 
 type sqlStore struct {
+	marks[*sqlguard.Guard]
 	db      *sql.DB
 	dialect sqlguard.Dialect
-	g       *sqlguard.Guard
-	guarded bool
 }
 
 var dollar = regexp.MustCompile(`\$[0-9]`)
@@ -67,17 +66,6 @@ func placeholders(d sqlguard.Dialect, query string) string {
 }
 
 func (s *sqlStore) sql(query string) string { return placeholders(s.dialect, query) }
-
-func (s *sqlStore) Seal(ctx context.Context, resource string, tok guard.Token) error {
-	if !s.guarded {
-		return nil
-	}
-	return s.g.Seal(ctx, resource, tok)
-}
-
-func (s *sqlStore) Highest(ctx context.Context, resource string) (guard.Token, error) {
-	return s.g.Highest(ctx, resource)
-}
 
 func (s *sqlStore) Read(ctx context.Context, resource string) (d history.Doc, err error) {
 	rows, err := s.db.QueryContext(ctx, s.sql(sqlRead), resource)
