@@ -161,7 +161,10 @@ func (p plan) run(ctx context.Context, out io.Writer) (worst verdict, err error)
 	}
 	table(out, results)
 	conclude(out, worst, results)
-	fmt.Fprintf(out, "the same faults again: make faults FAULTS_FOR=%v FAULTS='-seed %d -workers %d%s'\n", p.length, p.seed, p.workers,
-		map[bool]string{true: " -mode " + string(p.only)}[p.only != ""])
+	again := fmt.Sprintf("-seed %d -workers %d", p.seed, p.workers)
+	if p.only != "" {
+		again += " -mode " + string(p.only)
+	}
+	fmt.Fprintf(out, "the same faults again: make faults FAULTS_FOR=%v FAULTS='%s'\n", p.length, again)
 	return worst, nil
 }

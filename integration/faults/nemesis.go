@@ -126,12 +126,16 @@ type tally struct{ drawn, struck int }
 
 // run works through the lanes, act by act, and returns when the last fault is over.
 func (n *nemesis) run(ctx context.Context, seed uint64, length time.Duration) {
+	schedules := make([][]step, len(lanes))
+	for i, l := range lanes {
+		schedules[i] = l.schedule(seed, length)
+	}
 	began := time.Now()
 	for i := time.Duration(0); i*cycle < length && time.Since(began) < length && ctx.Err() == nil; i++ {
 		if i > 0 {
 			n.keepTruce(ctx)
 		}
-		n.act(ctx, i*cycle, seed, length)
+		n.act(ctx, i*cycle, schedules)
 	}
 	for _, m := range n.crew {
 		m.loose.Wait()
@@ -139,12 +143,12 @@ func (n *nemesis) run(ctx context.Context, seed uint64, length time.Duration) {
 }
 
 // act works through the faults of one act, which begins at that time in the schedule.
-func (n *nemesis) act(ctx context.Context, from time.Duration, seed uint64, length time.Duration) {
+func (n *nemesis) act(ctx context.Context, from time.Duration, schedules [][]step) {
 	var wg sync.WaitGroup
 	began := time.Now()
-	for _, l := range lanes {
+	for _, steps := range schedules {
 		wg.Go(func() {
-			for _, s := range l.schedule(seed, length) {
+			for _, s := range steps {
 				if s.at < from || s.at > from+act {
 					continue
 				}

@@ -63,12 +63,12 @@ func table(out io.Writer, results []*result) {
 
 // conclude prints the verdict, last of all.
 func conclude(out io.Writer, v verdict, results []*result) {
-	fmt.Fprintf(out, "\nRESULT: %s", map[verdict]string{asItShould: "as it should be", broken: "FAILED", unjudged: "NOT JUDGED, see above"}[v])
-	for i, r := range results {
-		fmt.Fprintf(out, "%s%s: %d violations, %d acknowledged writes lost", map[bool]string{true: " (", false: "; "}[i == 0], titles[r.mode],
-			len(r.violations), r.broken(check.LostWrite))
+	var found []string
+	for _, r := range results {
+		found = append(found, fmt.Sprintf("%s: %d violations, %d acknowledged writes lost", titles[r.mode], len(r.violations), r.broken(check.LostWrite)))
 	}
-	fmt.Fprintln(out, ")")
+	result := map[verdict]string{asItShould: "as it should be", broken: "FAILED", unjudged: "NOT JUDGED, see above"}[v]
+	fmt.Fprintf(out, "\nRESULT: %s (%s)\n", result, strings.Join(found, "; "))
 	var none []string
 	for _, r := range results {
 		for _, k := range store.Kinds() {
